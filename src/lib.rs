@@ -1,1 +1,4 @@
-//! x
+//! Tidegate: a distributed rate limiter.
+
+pub mod model;
+pub mod store;

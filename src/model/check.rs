@@ -1,0 +1,98 @@
+//! What a caller asks: may this subject, in this region, do something of this cost now?
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Units asked for. Zero asks without charging: a peek.
+pub type Cost = u64;
+
+/// The longest charge id, in bytes.
+pub const CHARGE_ID_LEN_MAX: usize = 64;
+
+/// The name of a charge: however often it is sent, it charges once.
+/// Invariant: 1 to [`CHARGE_ID_LEN_MAX`] bytes of printable ASCII without the space.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChargeId(Arc<str>);
+
+/// Why a [`ChargeId`] can't be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a charge id is 1 to {CHARGE_ID_LEN_MAX} printable ASCII characters without spaces")]
+pub struct ChargeIdError;
+
+impl ChargeId {
+    /// A charge id.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or holds another character than printable ASCII.
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ChargeIdError> {
+        let text = text.into();
+        if text.is_empty()
+            || text.len() > CHARGE_ID_LEN_MAX
+            || !text.bytes().all(|b| b.is_ascii_graphic())
+        {
+            return Err(ChargeIdError);
+        }
+        Ok(ChargeId(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ChargeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One question to the limiter. Names are checked when it is asked, so that building is free of
+/// errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The policy's name.
+    pub policy: String,
+    /// Who is limited.
+    pub subject: String,
+    /// Where; needed when the policy has ceilings by region.
+    pub region: Option<String>,
+    /// Units asked for; 1 unless said otherwise, 0 is a peek.
+    pub cost: Cost,
+    /// The caller's own charge id; the limiter makes one when it is absent.
+    pub id: Option<String>,
+}
+
+impl Check {
+    /// A check of cost 1 for `subject` under `policy`.
+    pub fn new(policy: impl Into<String>, subject: impl Into<String>) -> Self {
+        Check {
+            policy: policy.into(),
+            subject: subject.into(),
+            region: None,
+            cost: 1,
+            id: None,
+        }
+    }
+
+    /// In `region`.
+    #[must_use]
+    pub fn region(mut self, region: impl Into<String>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
+    /// Of `cost` units.
+    #[must_use]
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Named `id`: sent again under the same name, it charges once.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+}
