@@ -1,4 +1,16 @@
-//! Tidegate: a distributed rate limiter.
+//! Tidegate: a distributed rate limiter with exact global and regional ceilings, on Redis Cluster
+//! or in memory.
+//!
+//! [`Limiter`] decides, a [`store::Store`] remembers, [`model`] names things and [`algorithm`]
+//! counts. See the README for the server and the command line.
 
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod clock;
+pub mod limiter;
 pub mod model;
 pub mod store;
+
+pub use limiter::{CheckError, Limiter};
+pub use model::{Check, Decision};
