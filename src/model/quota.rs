@@ -156,16 +156,17 @@ impl FromStr for Quota {
 }
 
 impl fmt::Display for Quota {
-    /// The shortest form that [`FromStr`] reads back: `1000/min`, `5/90s`.
+    /// The shortest form, which [`FromStr`] reads back when the window is whole seconds:
+    /// `1000/min`, `5/90s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = self.window.get();
-        if us % 1_000_000 != 0 {
+        if !us.is_multiple_of(1_000_000) {
             return write!(f, "{}/{}s", self.limit, self.window);
         }
         let secs = us / 1_000_000;
         let (count, unit) = [(86_400, "d"), (3_600, "h"), (60, "min")]
             .into_iter()
-            .find(|(n, _)| secs % n == 0)
+            .find(|(n, _)| secs.is_multiple_of(*n))
             .map_or((secs, "s"), |(n, unit)| (secs / n, unit));
         match count {
             1 => write!(f, "{}/{unit}", self.limit),
