@@ -1,0 +1,95 @@
+//! Makes one cluster of nodes that know nothing of each other, and waits until it is whole.
+//!
+//! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
+//! returns before the replicas have synced: a primary killed then is never replaced.
+
+use std::time::{Duration, Instant};
+
+use super::{ClusterError, ClusterUnderTest, options::Shape};
+
+const SLOT_COUNT: usize = 16_384;
+const POLL: Duration = Duration::from_millis(20);
+
+/// Gives the slots to the primaries, introduces everyone, and attaches the replicas.
+pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
+    let Shape::Cluster {
+        primaries,
+        replicas,
+    } = shape
+    else {
+        return Ok(());
+    };
+    for node in 0..primaries {
+        let first = (node * SLOT_COUNT / primaries).to_string();
+        let last = ((node + 1) * SLOT_COUNT / primaries - 1).to_string();
+        let epoch = (node + 1).to_string();
+        // Distinct epochs from the start spare the nodes a round of collisions.
+        run(cluster, node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await?;
+        run(cluster, node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
+    }
+    for node in 0..shape.node_count() {
+        for other in (0..shape.node_count()).filter(|&other| other != node) {
+            let address = cluster.address(other)?;
+            let (ip, port) = (address.ip().to_string(), address.port().to_string());
+            run(cluster, node, &["CLUSTER", "MEET", &ip, &port]).await?;
+        }
+    }
+    wait_acquainted(cluster, shape.node_count()).await?;
+    for replica in 0..replicas {
+        let id = cluster.run(replica, &["CLUSTER", "MYID"]).await?;
+        let id = id.text().unwrap_or_default();
+        run(cluster, primaries + replica, &["CLUSTER", "REPLICATE", id]).await?;
+    }
+    cluster.wait_whole().await
+}
+
+async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(), ClusterError> {
+    cluster.run(node, args).await.map(drop)
+}
+
+async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(), ClusterError> {
+    wait_for(
+        "all nodes to know each other",
+        cluster.start_timeout(),
+        async || {
+            for node in 0..count {
+                let view = cluster.view(node).await?;
+                let known = view.nodes.iter().filter(|other| other.node.is_some());
+                let known = known.filter(|other| other.linked).count();
+                if known < count {
+                    return Ok(Err(format!("node {node} knows {known} of {count}")));
+                }
+            }
+            Ok(Ok(()))
+        },
+    )
+    .await
+}
+
+/// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
+/// doesn't answer is waited for like one that isn't ready.
+pub(super) async fn wait_for(
+    what: &str,
+    limit: Duration,
+    mut probe: impl AsyncFnMut() -> Result<Result<(), String>, ClusterError>,
+) -> Result<(), ClusterError> {
+    let begun = Instant::now();
+    loop {
+        let seen = match probe().await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(seen)) => seen,
+            Err(error @ (ClusterError::NoAnswer { .. } | ClusterError::Refused { .. })) => {
+                error.to_string()
+            }
+            Err(error) => return Err(error),
+        };
+        if begun.elapsed() > limit {
+            return Err(ClusterError::TimedOut {
+                what: what.to_owned(),
+                seen,
+                waited: begun.elapsed(),
+            });
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}

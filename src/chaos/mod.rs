@@ -1,0 +1,7 @@
+//! Clusters under test, and what goes wrong with them.
+//!
+//! [`cluster`] starts a real Redis or Valkey cluster (processes or containers) and ends it with
+//! its owner, however the owner ends. Never touches a cluster that it did not start.
+
+pub mod cluster;
+pub mod resp;
