@@ -288,7 +288,7 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// The operating system's.
-    pub fn kill(&self, node: usize) -> Result<(), ClusterError> {
+    pub async fn kill(&self, node: usize) -> Result<(), ClusterError> {
         self.nodes.kill_node(node)
     }
 
@@ -313,7 +313,7 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// The operating system's.
-    pub fn pause(&self, node: usize) -> Result<(), ClusterError> {
+    pub async fn pause(&self, node: usize) -> Result<(), ClusterError> {
         self.nodes.pause_node(node)
     }
 
@@ -321,7 +321,7 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// The operating system's.
-    pub fn resume(&self, node: usize) -> Result<(), ClusterError> {
+    pub async fn resume(&self, node: usize) -> Result<(), ClusterError> {
         self.nodes.resume_node(node)
     }
 
