@@ -10,9 +10,13 @@
 #[cfg(feature = "chaos")]
 pub mod chaos;
 pub mod clock;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod limiter;
 pub mod model;
 pub mod store;
+#[cfg(feature = "config")]
+pub mod wire;
 
 pub use limiter::{CheckError, Limiter};
 pub use model::{Check, Decision};

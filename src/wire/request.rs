@@ -1,0 +1,158 @@
+//! What a client sends. Never accepts a member it doesn't know: a misspelt `cost` would charge 1.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Check, Cost};
+
+/// The body of `POST /v1/check` and `/v1/peek`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckBody {
+    /// The policy's name.
+    pub policy: String,
+    /// Who is limited.
+    pub subject: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Units asked for, 1 when absent; signed so that a negative one can be refused by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<i64>,
+    /// The caller's own charge id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// The body of `POST /v1/checks`. Entries are read one by one, so that a bad one is that entry's
+/// error and not the batch's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChecksBody {
+    /// The checks, each a [`CheckBody`].
+    pub checks: Vec<serde_json::Value>,
+}
+
+/// The body of `POST /v1/refund`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefundBody {
+    /// The policy's name.
+    pub policy: String,
+    /// Who had been charged.
+    pub subject: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The charge's id.
+    pub id: String,
+    /// Units to give back, all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<i64>,
+}
+
+/// The body of `POST /v1/reset`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResetBody {
+    /// The policy's name.
+    pub policy: String,
+    /// Whose use is forgotten.
+    pub subject: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+}
+
+/// A cost below zero.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a cost of {0} can't be charged: it is at least 0 (0 asks without charging)")]
+pub struct CostError(pub i64);
+
+fn cost(given: i64) -> Result<Cost, CostError> {
+    Cost::try_from(given).map_err(|_| CostError(given))
+}
+
+impl CheckBody {
+    /// The check that is asked for.
+    ///
+    /// # Errors
+    /// When the cost is negative.
+    pub fn into_check(self) -> Result<Check, CostError> {
+        Ok(Check {
+            cost: cost(self.cost.unwrap_or(1))?,
+            policy: self.policy,
+            subject: self.subject,
+            region: self.region,
+            id: self.id,
+        })
+    }
+}
+
+impl From<&Check> for CheckBody {
+    fn from(check: &Check) -> Self {
+        CheckBody {
+            policy: check.policy.clone(),
+            subject: check.subject.clone(),
+            region: check.region.clone(),
+            cost: Some(i64::try_from(check.cost).unwrap_or(i64::MAX)),
+            id: check.id.clone(),
+        }
+    }
+}
+
+impl RefundBody {
+    /// The charge that is given back, and how much of it: the check's cost means nothing here.
+    ///
+    /// # Errors
+    /// When the cost is negative.
+    pub fn into_check(self) -> Result<(Check, Option<Cost>), CostError> {
+        let units = self.cost.map(cost).transpose()?;
+        let mut check = Check::new(self.policy, self.subject).id(self.id);
+        check.region = self.region;
+        Ok((check, units))
+    }
+}
+
+impl ResetBody {
+    /// Whose use is forgotten: the check's cost and id mean nothing here.
+    pub fn into_check(self) -> Check {
+        let mut check = Check::new(self.policy, self.subject);
+        check.region = self.region;
+        check
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<CheckBody, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn a_check_costs_one_unless_it_says_otherwise() {
+        let body = read(r#"{"policy":"p","subject":"s"}"#).unwrap();
+        assert_eq!(body.into_check().unwrap(), Check::new("p", "s"));
+        let body = read(r#"{"policy":"p","subject":"s","region":"us","cost":0,"id":"a"}"#).unwrap();
+        let check = Check::new("p", "s").region("us").cost(0).id("a");
+        assert_eq!(body.into_check().unwrap(), check);
+    }
+
+    #[test]
+    fn a_negative_cost_is_named() {
+        let body = read(r#"{"policy":"p","subject":"s","cost":-1}"#).unwrap();
+        assert_eq!(body.into_check(), Err(CostError(-1)));
+        let refund = r#"{"policy":"p","subject":"s","id":"a","cost":-3}"#;
+        let refund: RefundBody = serde_json::from_str(refund).unwrap();
+        assert_eq!(refund.into_check(), Err(CostError(-3)));
+    }
+
+    #[test]
+    fn unknown_members_and_wrong_types_are_refused_by_name() {
+        let error = |json| read(json).unwrap_err().to_string();
+        assert!(error(r#"{"policy":"p","subject":"s","costs":2}"#).contains("costs"));
+        assert!(error(r#"{"policy":"p"}"#).contains("subject"));
+        assert!(error(r#"{"policy":"p","subject":"s","cost":1.5}"#).contains("1.5"));
+    }
+}
