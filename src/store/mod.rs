@@ -6,12 +6,14 @@
 
 mod error;
 pub mod memory;
+mod shard;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use shard::{ShardEvent, ShardId, SlotRanges};
 
 use crate::model::{ChargeId, Cost, Micros, Retry, Target, Timestamp};
 
@@ -187,4 +189,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many calls were sent to a shared store so far; 0 for one in memory.
     fn calls_sent(&self) -> u64;
+
+    /// The part of the store that decides for `target`, as far as is known now: what a breaker
+    /// watches. [`ShardId::WHOLE`] for a store that fails as one.
+    fn shard_of(&self, target: &Target) -> ShardId {
+        let _ = target;
+        ShardId::WHOLE
+    }
 }
