@@ -4,4 +4,5 @@
 //! its owner, however the owner ends. Never touches a cluster that it did not start.
 
 pub mod cluster;
+pub mod oracle;
 pub mod resp;

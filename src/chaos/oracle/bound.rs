@@ -1,0 +1,52 @@
+//! How much a fault may let through by what it does to the store, and by nothing else: the bound
+//! that a scenario states before it is measured.
+//!
+//! A primary that dies takes with it what it had acknowledged but not replicated; one that is cut
+//! off goes on acknowledging until it notices. Of every ceiling at most the units admitted in
+//! that time are forgotten, and at most one limit's worth: `min(limit, admitted meanwhile)`.
+
+use std::collections::BTreeMap;
+
+use super::history::Record;
+use super::judge::is_counted;
+use super::law::{CeilingKey, Law};
+
+/// A time in which acknowledged charges may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Its beginning, in microseconds since the epoch.
+    pub from: u64,
+    /// Its end.
+    pub to: u64,
+    /// The shard that may lose them; absent when all may.
+    pub shard: Option<u16>,
+}
+
+/// The most units that these losses may let through above all ceilings together.
+pub fn stated_bound(records: &[Record], law: &Law, losses: &[Loss]) -> u64 {
+    losses
+        .iter()
+        .map(|loss| bound_of(records, law, *loss))
+        .sum()
+}
+
+fn bound_of(records: &[Record], law: &Law, loss: Loss) -> u64 {
+    let mut lost: BTreeMap<CeilingKey, (u64, u64)> = BTreeMap::new();
+    let meanwhile = |r: &&Record| {
+        is_counted(r)
+            && r.answered >= loss.from
+            && r.sent <= loss.to
+            && loss
+                .shard
+                .is_none_or(|shard| law.shard_of(&r.subject) == shard)
+    };
+    for record in records.iter().filter(meanwhile) {
+        for (key, ceiling) in law.ceilings_of(record) {
+            let (_, units) = lost.entry(key).or_insert((ceiling.limit, 0));
+            *units += record.cost;
+        }
+    }
+    lost.into_values()
+        .map(|(limit, units)| units.min(limit))
+        .sum()
+}
