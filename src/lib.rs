@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod algorithm;
 #[cfg(feature = "chaos")]
 pub mod chaos;
 pub mod clock;
