@@ -5,4 +5,5 @@
 
 pub mod cluster;
 pub mod oracle;
+pub mod report;
 pub mod resp;

@@ -1,0 +1,129 @@
+//! A scenario's figures over its repetitions, in the form of `tidegate chaos --json`.
+
+use serde::Serialize;
+
+use super::{RunReport, ScenarioReport};
+
+/// A time over the repetitions, in milliseconds, one decimal kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The middle repetition's; the slower one of two.
+    pub p50: f64,
+    /// The slowest repetition's.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of times in microseconds; `None` when there are none.
+    pub fn of(mut times: Vec<u64>) -> Option<Self> {
+        times.sort_unstable();
+        let ms = |us: &u64| (us / 100) as f64 / 10.0;
+        Some(Spread {
+            p50: times.get(times.len() / 2).map(ms)?,
+            max: times.last().map(ms)?,
+        })
+    }
+}
+
+/// What scripts read. Counts are sums over the repetitions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The scenario.
+    pub name: String,
+    /// `containers`, `processes`, or an address.
+    pub cluster: String,
+    /// How often it ran.
+    pub repetitions: usize,
+    /// Checks asked.
+    pub checks: u64,
+    /// Admitted.
+    pub admitted: u64,
+    /// Denied.
+    pub denied: u64,
+    /// Decided without the store.
+    pub degraded: u64,
+    /// Answered by an error.
+    pub errors: u64,
+    /// Units certainly admitted above a limit.
+    pub wrongly_admitted: u64,
+    /// The most that the fault itself may let through: what was acknowledged and can be lost.
+    pub wrongly_admitted_bound: u64,
+    /// The most that can have been admitted above a limit, by timing alone.
+    pub wrongly_admitted_possible: u64,
+    /// Checks denied although there was room for certain.
+    pub wrongly_denied: u64,
+    /// Charges whose fate nobody knows.
+    pub unknown: u64,
+    /// Calls that never came back.
+    pub stuck: u64,
+    /// Calls that came back after their deadline.
+    pub past_deadline: u64,
+    /// From the fault to full service, on the shard that took longest; absent when no repetition
+    /// recovered.
+    pub recovery_ms: Option<Spread>,
+    /// Repetitions in which a shard never came back.
+    pub not_recovered: usize,
+    /// The longest time between two answers of the store on one shard, as one instance saw it.
+    pub without_service_ms: Option<Spread>,
+    /// Whether instances repaired what a failover had lost.
+    pub repair: bool,
+    /// The promises that were broken, in words, each once.
+    pub broken: Vec<String>,
+}
+
+impl Summary {
+    /// The figures of one scenario.
+    pub fn of(scenario: &ScenarioReport) -> Self {
+        let runs = &scenario.runs;
+        let sum = |of: fn(&RunReport) -> u64| runs.iter().map(of).sum();
+        let recoveries: Vec<u64> = runs.iter().filter_map(recovery).collect();
+        let gaps = runs.iter().map(|run| {
+            let gaps = run.judgement.shards.iter().map(|shard| shard.longest_gap);
+            gaps.max().unwrap_or(0)
+        });
+        let mut broken: Vec<String> = runs.iter().flat_map(|run| run.broken.clone()).collect();
+        broken.sort();
+        broken.dedup();
+        Summary {
+            name: scenario.name.clone(),
+            cluster: scenario.cluster.clone(),
+            repetitions: runs.len(),
+            checks: sum(|run| run.judgement.checks),
+            admitted: sum(|run| run.judgement.admitted),
+            denied: sum(|run| run.judgement.denied),
+            degraded: sum(|run| run.judgement.degraded),
+            errors: sum(|run| run.judgement.errors),
+            wrongly_admitted: sum(|run| run.judgement.wrongly_admitted),
+            wrongly_admitted_bound: sum(|run| run.wrongly_admitted_bound),
+            wrongly_admitted_possible: sum(|run| run.judgement.wrongly_admitted_possible),
+            wrongly_denied: sum(|run| run.judgement.wrongly_denied),
+            unknown: sum(|run| run.judgement.unknown),
+            stuck: sum(|run| run.judgement.stuck),
+            past_deadline: sum(|run| run.judgement.past_deadline),
+            not_recovered: runs.len() - recoveries.len(),
+            recovery_ms: Spread::of(recoveries),
+            without_service_ms: Spread::of(gaps.collect()),
+            repair: scenario.repair,
+            broken,
+        }
+    }
+}
+
+/// From the fault to full service on all shards; `None` when one never came back.
+pub(super) fn recovery(run: &RunReport) -> Option<u64> {
+    let shards = &run.judgement.shards;
+    let all: Option<Vec<u64>> = shards.iter().map(|shard| shard.recovery).collect();
+    all?.into_iter().max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_in_milliseconds_with_one_decimal() {
+        let spread = Spread::of(vec![2_750_040, 1_000, 2_999_999]).unwrap();
+        assert_eq!((spread.p50, spread.max), (2_750.0, 2_999.9));
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+}
