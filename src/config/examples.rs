@@ -1,0 +1,76 @@
+//! Policies to start from, built in: what `serve` enforces without a file, and what
+//! `config example` prints. The same files lie in `examples/policies/`.
+
+/// An example file.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in a line.
+    pub purpose: &'static str,
+    /// Its text.
+    pub yaml: &'static str,
+}
+
+/// All examples; no two name the same policy.
+pub const EXAMPLES: &[Example] = &[
+    Example {
+        name: "video",
+        purpose: "the tiers of a video API",
+        yaml: include_str!("../../examples/policies/video.yaml"),
+    },
+    Example {
+        name: "payments",
+        purpose: "a payment endpoint that fails closed",
+        yaml: include_str!("../../examples/policies/payments.yaml"),
+    },
+    Example {
+        name: "api-gateway",
+        purpose: "AWS API Gateway's default throttle",
+        yaml: include_str!("../../examples/policies/api-gateway.yaml"),
+    },
+    Example {
+        name: "backend",
+        purpose: "a queue before a backend of fixed capacity",
+        yaml: include_str!("../../examples/policies/backend.yaml"),
+    },
+    Example {
+        name: "internal",
+        purpose: "cheap counting between services",
+        yaml: include_str!("../../examples/policies/internal.yaml"),
+    },
+];
+
+const POLICIES_LINE: &str = "\npolicies:\n";
+
+/// All examples in one file.
+pub fn examples_yaml() -> String {
+    let mut all = String::from("version: 1\npolicies:\n");
+    for (n, example) in EXAMPLES.iter().enumerate() {
+        let (_, policies) = example.yaml.split_once(POLICIES_LINE).unwrap_or_default();
+        all.push_str(if n == 0 { "" } else { "\n" });
+        all.push_str(policies);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn one_file_holds_the_policies_of_all() {
+        let all = Config::examples().unwrap();
+        let mut names = 0;
+        for example in EXAMPLES {
+            let one = Config::parse(example.yaml)
+                .unwrap_or_else(|faults| panic!("{}:\n{faults}", example.name));
+            for policy in one.policies.iter() {
+                assert_eq!(all.policies.get(policy.name.as_str()), Some(policy));
+                names += 1;
+            }
+        }
+        assert_eq!(names, all.policies.len());
+    }
+}
