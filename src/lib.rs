@@ -13,9 +13,13 @@ pub mod chaos;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "server")]
+pub mod edge;
 pub mod limiter;
 pub mod model;
 pub mod store;
+#[cfg(feature = "server")]
+pub mod telemetry;
 #[cfg(feature = "config")]
 pub mod wire;
 

@@ -32,7 +32,7 @@ fn files(dir: &str, extension: &str) -> Vec<(PathBuf, String)> {
 fn shipped(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
-        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
+        .take_while(|(_, line)| !matches!(line.trim(), "#[cfg(test)]" | "#![cfg(test)]"))
         .map(|(n, line)| (n + 1, line))
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }

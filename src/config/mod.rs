@@ -4,6 +4,7 @@
 //! All faults of a file are reported at once, each with its line, its column, the way to it and
 //! what would be right. Never holds a value that is not valid, and never applies a part of a file.
 
+mod bounds;
 mod cidr;
 mod examples;
 mod fault;
@@ -23,6 +24,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+pub use bounds::ServerBounds;
 pub use cidr::{Cidr, CidrError, masked, unmapped};
 pub use examples::{EXAMPLES, Example, examples_yaml};
 pub use fault::{FAULTS_MAX, Fault, Faults, KeyPath, Mark};
