@@ -6,4 +6,5 @@
 pub mod cluster;
 pub mod oracle;
 pub mod report;
+pub mod proxy;
 pub mod resp;

@@ -1,3 +1,3 @@
 //! The clusters under test and the faults, on real nodes.
 
-mod processes;
+mod lifecycle;

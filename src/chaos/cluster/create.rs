@@ -51,7 +51,7 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
     wait_for(
         "all nodes to know each other",
         cluster.start_timeout(),
-        async || {
+        || async {
             for node in 0..count {
                 let view = cluster.view(node).await?;
                 let known = view.nodes.iter().filter(|other| other.node.is_some());
@@ -68,11 +68,14 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
 
 /// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
 /// doesn't answer is waited for like one that isn't ready.
-pub(super) async fn wait_for(
+pub(super) async fn wait_for<F>(
     what: &str,
     limit: Duration,
-    mut probe: impl AsyncFnMut() -> Result<Result<(), String>, ClusterError>,
-) -> Result<(), ClusterError> {
+    mut probe: impl FnMut() -> F,
+) -> Result<(), ClusterError>
+where
+    F: Future<Output = Result<Result<(), String>, ClusterError>>,
+{
     let begun = Instant::now();
     loop {
         let seen = match probe().await {

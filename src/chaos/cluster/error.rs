@@ -84,6 +84,14 @@ pub enum ClusterError {
         /// How many there are.
         count: usize,
     },
+    /// The Docker engine refused or failed.
+    #[error("Docker: {operation} failed: {message}")]
+    Docker {
+        /// What was tried.
+        operation: String,
+        /// The engine's words.
+        message: String,
+    },
     /// An operation on this machine failed.
     #[error("{operation} failed: {source}")]
     Io {

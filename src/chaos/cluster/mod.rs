@@ -15,9 +15,18 @@
 //! replica of `i`; after a failover ask [`ClusterUnderTest::primary_of`] or a
 //! [`ClusterUnderTest::view`]. Never serves anyone else: nothing here is meant for production.
 
+mod aside;
+mod containers;
 mod create;
+mod docker;
 mod error;
+mod kind;
+mod loopback;
+mod node_conf;
+mod nodes;
 mod options;
+mod owner;
+mod partition;
 mod processes;
 mod view;
 mod watchdog;
@@ -26,13 +35,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use error::ClusterError;
+pub use kind::ClusterKind;
 pub use options::ClusterOptions;
 pub use view::{ClusterView, NodeView};
 
+use super::proxy::Proxy;
 use super::resp::{Connection, Reply};
 use create::wait_for;
+use nodes::{Nodes, address_of};
 use options::Shape;
-use processes::Processes;
+use partition::{Cut, Partitions};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,7 +56,10 @@ pub struct ClusterUnderTest {
     shape: Shape,
     password: Option<String>,
     start_timeout: Duration,
-    nodes: Processes,
+    kind: ClusterKind,
+    partitions: Partitions,
+    proxies: Vec<Proxy>,
+    nodes: Nodes,
 }
 
 impl ClusterUnderTest {
@@ -54,14 +69,56 @@ impl ClusterUnderTest {
     /// # Errors
     /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
     pub async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
-        let cluster = Self {
-            shape: options.shape,
-            password: options.password.clone(),
-            start_timeout: options.start_timeout,
-            nodes: Processes::start(options).await?,
+        let kind = kind::resolve(&options).await?;
+        let (shape, start_timeout) = (options.shape, options.start_timeout);
+        let password = options.password.clone();
+        let nodes = Nodes::start(kind, options).await?;
+        let mut cluster = Self {
+            shape,
+            password,
+            start_timeout,
+            kind,
+            partitions: Partitions::new(),
+            proxies: Vec::new(),
+            nodes,
         };
-        create::create(&cluster, cluster.shape).await?;
+        create::create(&cluster, shape).await?;
+        cluster.proxies = start_proxies(&cluster.nodes).await?;
+        kind::say_once(&cluster.description());
         Ok(cluster)
+    }
+
+    /// What the nodes are.
+    pub fn kind(&self) -> ClusterKind {
+        self.kind
+    }
+
+    /// What its traces on this machine are called: its folder, or its network and the label
+    /// `tidegate.cluster` of its containers.
+    pub fn name(&self) -> String {
+        match &self.nodes {
+            Nodes::Processes(processes) => processes.dir().display().to_string(),
+            Nodes::Containers(containers) => containers.network().to_owned(),
+        }
+    }
+
+    /// What runs here, for people: `3 primaries and 3 replicas, containers of tidegate-redis:7.0`.
+    pub fn description(&self) -> String {
+        let nodes = match self.shape {
+            Shape::Single => "a single node".to_owned(),
+            Shape::Cluster {
+                primaries,
+                replicas,
+            } => format!("{primaries} primaries and {replicas} replicas"),
+        };
+        match &self.nodes {
+            Nodes::Processes(processes) => {
+                format!("{nodes}, processes of {}", processes.program().display())
+            }
+            Nodes::Containers(containers) => {
+                format!("{nodes}, containers of {}", containers.image())
+            }
+        }
     }
 
     /// How many nodes there are, dead ones included.
@@ -74,12 +131,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoSuchNode`].
     pub fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
-        let addresses = self.nodes.addresses();
-        let address = addresses.get(node).copied();
-        address.ok_or(ClusterError::NoSuchNode {
-            node,
-            count: addresses.len(),
-        })
+        address_of(self.nodes.addresses(), node)
     }
 
     /// All nodes as `--redis` takes them: `redis://[:password@]host:port`, separated by commas.
@@ -248,7 +300,7 @@ impl ClusterUnderTest {
             return self.run(0, &["PING"]).await.map(drop);
         }
         let limit = self.start_timeout;
-        wait_for("a whole cluster", limit, async || self.wholeness().await).await
+        wait_for("a whole cluster", limit, || self.wholeness()).await
     }
 
     /// `Ok(Err(_))` names the first thing that isn't whole.
@@ -289,7 +341,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn kill(&self, node: usize) -> Result<(), ClusterError> {
-        self.nodes.kill_node(node)
+        self.nodes.kill(node).await
     }
 
     /// Has a node end in order (SIGTERM), as a service manager does, and waits for that.
@@ -297,7 +349,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's, or [`ClusterError::TimedOut`] after 30 s.
     pub async fn stop(&self, node: usize) -> Result<(), ClusterError> {
-        self.nodes.stop_node(node).await
+        self.nodes.stop(node).await
     }
 
     /// Starts a node that was killed or stopped: the same address, and what it had persisted.
@@ -306,7 +358,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// As [`ClusterUnderTest::start`].
     pub async fn restart(&self, node: usize) -> Result<(), ClusterError> {
-        self.nodes.start_node(node).await
+        self.nodes.restart(node).await
     }
 
     /// Freezes a node: connections stay, new ones are accepted by the kernel, nothing is answered.
@@ -314,7 +366,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn pause(&self, node: usize) -> Result<(), ClusterError> {
-        self.nodes.pause_node(node)
+        self.nodes.pause(node).await
     }
 
     /// Ends a pause.
@@ -322,12 +374,60 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn resume(&self, node: usize) -> Result<(), ClusterError> {
-        self.nodes.resume_node(node)
+        self.nodes.resume(node).await
+    }
+
+    /// Cuts a node off from everyone, clients included. A cut that it has already is replaced.
+    ///
+    /// # Errors
+    /// [`ClusterError::Unsupported`]: processes need Linux, root and iptables for it.
+    pub async fn cut_off(&self, node: usize) -> Result<(), ClusterError> {
+        self.partitions.cut(&self.nodes, node, Cut::Everyone).await
+    }
+
+    /// Cuts a node off from all other nodes, while clients still reach it: a split brain, in which
+    /// a primary accepts writes until its own node timeout is over.
+    ///
+    /// # Errors
+    /// [`ClusterError::Unsupported`]: it needs Linux, root and iptables.
+    pub async fn cut_off_from_peers(&self, node: usize) -> Result<(), ClusterError> {
+        self.partitions.cut(&self.nodes, node, Cut::Peers).await
+    }
+
+    /// Ends a node's cut; does nothing when it has none.
+    ///
+    /// # Errors
+    /// The operating system's, or Docker's.
+    pub async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
+        self.partitions.mend(&self.nodes, node).await
+    }
+
+    /// All that a node has logged, for a report or a test's message.
+    ///
+    /// # Errors
+    /// Docker's.
+    pub async fn log(&self, node: usize) -> Result<String, ClusterError> {
+        self.nodes.log(node).await
     }
 
     pub(crate) fn start_timeout(&self) -> Duration {
         self.start_timeout
     }
+}
+
+/// One before each node, unimpaired; none where none were asked for.
+async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
+    let mut proxies = Vec::new();
+    for (front, upstream) in nodes.fronts().into_iter().zip(nodes.addresses().to_vec()) {
+        let started = aside::aside(async move {
+            let started = Proxy::start(front, upstream).await;
+            started.map_err(ClusterError::io(format!(
+                "listening on {front} for a proxy"
+            )))
+        });
+        proxies.push(started.await?);
+    }
+    Ok(proxies)
 }
 
 fn whole_view(view: &ClusterView, count: usize) -> Result<(), String> {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ClusterKind;
+
 /// How many nodes there are, and what they are to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -36,6 +38,8 @@ pub struct ClusterOptions {
     pub(crate) program: PathBuf,
     pub(crate) node_timeout: Duration,
     pub(crate) persistent: bool,
+    pub(crate) proxied: bool,
+    pub(crate) kind: Option<ClusterKind>,
     pub(crate) password: Option<String>,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) start_timeout: Duration,
@@ -53,6 +57,8 @@ impl Default for ClusterOptions {
                 .map_or_else(|| PathBuf::from("redis-server"), PathBuf::from),
             node_timeout: Duration::from_millis(1000),
             persistent: false,
+            proxied: false,
+            kind: None,
             password: None,
             settings: Vec::new(),
             start_timeout: Duration::from_secs(30),
@@ -103,6 +109,21 @@ impl ClusterOptions {
     #[must_use]
     pub fn persistent(mut self, persistent: bool) -> Self {
         self.persistent = persistent;
+        self
+    }
+
+    /// Whether a proxy stands before each node: clients are told its address instead of the
+    /// node's, while the nodes speak to each other directly. On Linux only.
+    #[must_use]
+    pub fn proxied(mut self, proxied: bool) -> Self {
+        self.proxied = proxied;
+        self
+    }
+
+    /// What the nodes are, instead of what `TIDEGATE_CLUSTER` says.
+    #[must_use]
+    pub fn kind(mut self, kind: ClusterKind) -> Self {
+        self.kind = Some(kind);
         self
     }
 

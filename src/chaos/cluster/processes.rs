@@ -4,9 +4,7 @@
 //! so that a partition can be drawn between nodes; elsewhere all share 127.0.0.1. Never outlives
 //! its owner: see [`Watchdog`].
 
-use std::fmt::Write as _;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -14,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::loopback::{DRAWS_MAX, free_addresses, front, random};
+use super::node_conf::{Place, node_conf};
+use super::nodes::{address_of, last_lines, wait_listening};
+use super::owner::{is_gone, owner};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterOptions, options::Shape};
+use super::{ClusterError, ClusterOptions};
 
-const NODE_CONF: &str = include_str!("../../../cluster/node.conf");
-/// The bus port is the data port and this.
-const BUS_OFFSET: u16 = 10_000;
-/// Addresses are drawn again when someone was quicker, or a port is taken.
-const DRAWS_MAX: usize = 50;
-/// Lines of a node's log that an error shows.
-const LOG_LINES_MAX: usize = 12;
+const LOG_FILE: &str = "node.log";
+const OWNER_FILE: &str = "owner";
+const DIR_PREFIX: &str = "tidegate-cluster-";
 
 /// The nodes' processes, and the folder that holds their files.
 #[derive(Debug)]
@@ -38,9 +36,10 @@ pub(crate) struct Processes {
 impl Processes {
     /// Starts all nodes; they answer, but know nothing of each other yet.
     pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+        sweep(&std::env::temp_dir());
         let dir = make_dir()?;
         let mut nodes = Self {
-            watchdog: Watchdog::start(&dir)?,
+            watchdog: Watchdog::start(Some(&dir))?,
             children: Mutex::new((0..options.shape.node_count()).map(|_| None).collect()),
             addresses: Vec::new(),
             dir,
@@ -49,8 +48,9 @@ impl Processes {
         for draw in 1.. {
             nodes.addresses = free_addresses(nodes.options.shape.node_count())?;
             match nodes.start_all().await {
+                // Someone was quicker.
                 Err(ClusterError::NodeEnded { log, .. })
-                    if log.contains("Could not create server TCP") && draw < DRAWS_MAX =>
+                    if log.contains("Address already in use") && draw < DRAWS_MAX =>
                 {
                     nodes.end_all();
                 }
@@ -63,6 +63,23 @@ impl Processes {
 
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What runs in the processes.
+    pub(crate) fn program(&self) -> &Path {
+        &self.options.program
+    }
+
+    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
+        let addresses = self.addresses.iter().copied();
+        addresses
+            .filter(|_| self.options.proxied)
+            .map(front)
+            .collect()
     }
 
     /// The folder of a node: configuration, log, and what it persists.
@@ -111,7 +128,7 @@ impl Processes {
             if begun.elapsed() > self.options.start_timeout {
                 return Err(ClusterError::TimedOut {
                     what: format!("node {node} to end after SIGTERM"),
-                    seen: self.log_end(node),
+                    seen: last_lines(&self.log(node)),
                     waited: begun.elapsed(),
                 });
             }
@@ -138,6 +155,11 @@ impl Processes {
             .get(node)
             .and_then(Option::as_ref)
             .map(std::process::Child::id)
+    }
+
+    /// Has a shell command run when the cluster ends, however that comes.
+    pub(crate) fn undo(&self, command: &str) -> Result<(), ClusterError> {
+        self.watchdog.undo(command)
     }
 
     fn children(&self) -> std::sync::MutexGuard<'_, Vec<Option<Child>>> {
@@ -174,8 +196,9 @@ impl Processes {
     fn spawn(&self, node: usize) -> Result<(), ClusterError> {
         let dir = self.node_dir(node);
         let conf = dir.join("node.conf");
+        let text = self.configuration(node)?;
         std::fs::create_dir_all(&dir)
-            .and_then(|()| std::fs::write(&conf, self.configuration(node)))
+            .and_then(|()| std::fs::write(&conf, text))
             .map_err(ClusterError::io(format!("writing {}", conf.display())))?;
         let mut command = Command::new(&self.options.program);
         command.arg(&conf).current_dir(&dir).stdin(Stdio::null());
@@ -198,77 +221,28 @@ impl Processes {
         self.watchdog.watch(pid)
     }
 
-    fn configuration(&self, node: usize) -> String {
-        let options = &self.options;
-        let clustered = options.shape != Shape::Single;
-        let mut conf: String = NODE_CONF
-            .lines()
-            .filter(|line| clustered || !line.starts_with("cluster-"))
-            .flat_map(|line| [line, "\n"])
-            .collect();
-        let Some(address) = self.addresses.get(node) else {
-            return conf;
+    fn configuration(&self, node: usize) -> Result<String, ClusterError> {
+        let address = address_of(&self.addresses, node)?;
+        let place = Place {
+            bind: address.ip(),
+            announce: address.ip(),
+            port: address.port(),
+            endpoint: self.options.proxied.then(|| front(address).ip()),
+            log_file: Some(LOG_FILE),
         };
-        let (ip, port) = (address.ip(), address.port());
-        let mut line = |text: std::fmt::Arguments<'_>| {
-            // Writing to a string can't fail.
-            let _ = conf.write_fmt(text).and_then(|()| conf.write_char('\n'));
-        };
-        line(format_args!("bind {ip}\nport {port}\nprotected-mode no"));
-        line(format_args!("logfile node.log\nsave \"\""));
-        let aof = if options.persistent { "yes" } else { "no" };
-        line(format_args!("appendonly {aof}"));
-        if clustered {
-            let timeout_ms = options.node_timeout.as_millis();
-            line(format_args!("cluster-node-timeout {timeout_ms}"));
-            line(format_args!("bind-source-addr {ip}"));
-        }
-        if let Some(password) = &options.password {
-            line(format_args!(
-                "requirepass {password}\nmasterauth {password}"
-            ));
-        }
-        for (directive, values) in &options.settings {
-            line(format_args!("{directive} {values}"));
-        }
-        conf
+        Ok(node_conf(&self.options, &place))
     }
 
-    /// Waits until the node's port accepts, or the node has ended.
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {
-        let Some(&address) = self.addresses.get(node) else {
-            return Ok(());
-        };
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.ended(node)? {
-                return Err(ClusterError::NodeEnded {
-                    node,
-                    status: status.to_string(),
-                    log: self.log_end(node),
-                });
-            }
-            if tokio::net::TcpStream::connect(address).await.is_ok() {
-                return Ok(());
-            }
-            if begun.elapsed() > self.options.start_timeout {
-                return Err(ClusterError::TimedOut {
-                    what: format!("node {node} to listen on {address}"),
-                    seen: self.log_end(node),
-                    waited: begun.elapsed(),
-                });
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let address = address_of(&self.addresses, node)?;
+        let ended = || async { Ok(self.ended(node)?.map(|status| status.to_string())) };
+        wait_listening(node, address, ended, || async { self.log(node) }).await
     }
 
-    /// The last lines of a node's log.
-    pub(crate) fn log_end(&self, node: usize) -> String {
-        let log = std::fs::read(self.node_dir(node).join("node.log")).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        let first = lines.len().saturating_sub(LOG_LINES_MAX);
-        lines.get(first..).unwrap_or_default().join("\n")
+    /// All that the node has logged.
+    pub(crate) fn log(&self, node: usize) -> String {
+        let log = std::fs::read(self.node_dir(node).join(LOG_FILE)).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     fn end_all(&self) {
@@ -288,7 +262,7 @@ impl Drop for Processes {
 fn make_dir() -> Result<PathBuf, ClusterError> {
     let parent = std::env::temp_dir();
     for _ in 0..DRAWS_MAX {
-        let dir = parent.join(format!("tidegate-cluster-{:016x}", random()));
+        let dir = parent.join(format!("{DIR_PREFIX}{:016x}", random()));
         match create_private(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
@@ -308,43 +282,30 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    builder.create(dir)?;
+    std::fs::write(dir.join(OWNER_FILE), owner(std::process::id()))
 }
 
-/// Addresses whose data and bus port are free now. Someone may still be quicker.
-fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, ClusterError> {
-    let own_addresses = cfg!(target_os = "linux");
-    for _ in 0..DRAWS_MAX {
-        let draw = random();
-        let [x, y, ..] = draw.to_le_bytes();
-        // Below the ports that the system gives to outgoing connections, the bus port too.
-        let base = 10_000 + u16::try_from((draw >> 32) % 12_000).unwrap_or(0);
-        let addresses: Vec<SocketAddr> = (1..=count)
-            .map(|n| {
-                let n = u8::try_from(n).unwrap_or(u8::MAX);
-                if own_addresses {
-                    (Ipv4Addr::new(127, x.clamp(1, 254), y, n), base).into()
-                } else {
-                    (Ipv4Addr::LOCALHOST, base + u16::from(n)).into()
-                }
-            })
-            .collect();
-        let free = |address: &SocketAddr| {
-            let bus = (address.ip(), address.port() + BUS_OFFSET);
-            TcpListener::bind(address).is_ok() && TcpListener::bind(bus).is_ok()
-        };
-        if addresses.iter().all(free) {
-            return Ok(addresses);
+/// Ends what owners that are no more left behind: where even their watchdog was killed. Only
+/// processes that work in such an owner's folder are ended.
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(DIR_PREFIX);
+        let owner = std::fs::read_to_string(entry.path().join(OWNER_FILE));
+        if !ours || !owner.is_ok_and(|owner| is_gone(&owner)) {
+            continue;
         }
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = process.file_name().to_string_lossy().parse();
+            let works_in = std::fs::read_link(process.path().join("cwd"));
+            if let (Ok(pid), Ok(true)) = (pid, works_in.map(|dir| dir.starts_with(entry.path())))
+                && let Some(pid) = Pid::from_raw(pid)
+            {
+                // It may have ended by itself just now.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        // Whoever starts next tries again.
+        let _ = std::fs::remove_dir_all(entry.path());
     }
-    Err(ClusterError::Unsupported {
-        what: "finding free ports for the nodes".into(),
-        why: format!("of {DRAWS_MAX} draws each met a port that is taken"),
-        cure: "End what listens on the ports 10000 to 32000".into(),
-    })
-}
-
-/// 64 bits that differ between calls and between processes; no secret.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }

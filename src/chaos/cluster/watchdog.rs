@@ -16,7 +16,7 @@ use super::ClusterError;
 const CLEAN_UP_MAX: Duration = Duration::from_secs(30);
 
 /// `pid N` and `gone N` keep the list of processes, `undo CMD` adds a command to be run at the
-/// end. A killed process is only waited for so long: as an orphan it may stay a zombie.
+/// end, `dismiss` drops those. A killed process is only waited for so long: as an orphan it may stay a zombie.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 pids= undo=
@@ -26,6 +26,7 @@ while read -r word rest; do
     gone) kept=; for p in $pids; do [ "$p" = "$rest" ] || kept="$kept $p"; done; pids=$kept ;;
     undo) undo="$undo
 $rest" ;;
+    dismiss) undo= ;;
   esac
 done
 if [ -n "$pids" ]; then
@@ -33,7 +34,7 @@ if [ -n "$pids" ]; then
   for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 $pids || break; sleep 0.05; done
 fi
 eval "$undo"
-rm -rf "$1"
+[ -z "$1" ] || rm -rf "$1"
 "#;
 
 /// The one that cleans up; [`Drop`] has it do so, and waits.
@@ -44,9 +45,10 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     /// Starts one that will remove `dir` in the end.
-    pub(crate) fn start(dir: &Path) -> Result<Self, ClusterError> {
+    pub(crate) fn start(dir: Option<&Path>) -> Result<Self, ClusterError> {
         let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT, "tidegate-watchdog"]).arg(dir);
+        command.args(["-c", SCRIPT, "tidegate-watchdog"]);
+        command.arg(dir.unwrap_or(Path::new("")));
         command.stdin(Stdio::piped()).current_dir("/");
         command.stdout(Stdio::null()).stderr(Stdio::null());
         #[cfg(unix)]
@@ -69,6 +71,16 @@ impl Watchdog {
     /// The process has ended and was waited for: its number may become someone else's.
     pub(crate) fn forget(&self, pid: u32) -> Result<(), ClusterError> {
         self.tell(&format!("gone {pid}"))
+    }
+
+    /// Has a shell command run in the end, in one line; what it says and how it ends is ignored.
+    pub(crate) fn undo(&self, command: &str) -> Result<(), ClusterError> {
+        self.tell(&format!("undo {command}"))
+    }
+
+    /// What [`Watchdog::undo`] was asked for is undone already.
+    pub(crate) fn dismiss(&self) -> Result<(), ClusterError> {
+        self.tell("dismiss")
     }
 
     fn tell(&self, line: &str) -> Result<(), ClusterError> {

@@ -1,0 +1,359 @@
+//! Nodes that are containers on a network of the cluster's own, started by testcontainers.
+//!
+//! Each has an address of its own that this machine reaches without port mappings, so that
+//! redirects lead where they say. Never outlives its owner: see [`Watchdog`] and
+//! [`docker::sweep`].
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use testcontainers::bollard::Docker;
+use testcontainers::bollard::errors::Error as BollardError;
+use testcontainers::bollard::models::{
+    EndpointIpamConfig, EndpointSettings, NetworkConnectRequest, NetworkDisconnectRequest,
+};
+use testcontainers::bollard::query_parameters::KillContainerOptionsBuilder;
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+use tokio::task::JoinSet;
+
+use super::aside::{aside, runtime};
+use super::docker::{self, Subnet, docker};
+use super::loopback::{free_fronts, random};
+use super::node_conf::{Place, node_conf};
+use super::nodes::{address_of, wait_listening};
+use super::watchdog::Watchdog;
+use super::{ClusterError, ClusterOptions};
+
+const PORT: u16 = 6379;
+const CONF: &str = "/etc/tidegate-node.conf";
+/// The public images name their server each in its own way, ours has what it was built from.
+const RUN: &str =
+    "exec $(command -v valkey-server || command -v redis-server) /etc/tidegate-node.conf";
+/// How long a node that is asked to end may take, in seconds, before it is killed.
+const STOP_SECONDS_MAX: i32 = 30;
+
+type Node = Arc<ContainerAsync<GenericImage>>;
+
+/// The nodes' containers and their network.
+#[derive(Debug)]
+pub(crate) struct Containers {
+    image: String,
+    subnet: Subnet,
+    addresses: Vec<SocketAddr>,
+    fronts: Vec<SocketAddr>,
+    nodes: Vec<Node>,
+    watchdog: Watchdog,
+}
+
+impl Containers {
+    /// Starts all nodes; they answer, but know nothing of each other yet.
+    pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+        require_command_line()?;
+        let name = format!("tidegate-{:016x}", random());
+        let watchdog = Watchdog::start(None)?;
+        watchdog.undo(&docker::removal_command(&name))?;
+        let count = options.shape.node_count();
+        let fronts = if options.proxied {
+            free_fronts(count, PORT)?
+        } else {
+            Vec::new()
+        };
+        let cluster = aside(async move {
+            let engine = docker::engine().await?;
+            docker::sweep(&engine).await;
+            let (repository, tag) = docker::image(&engine).await;
+            let subnet = docker::create_network(&engine, &name).await?;
+            let image = GenericImage::new(repository.clone(), tag.clone()).with_entrypoint("sh");
+            let mut starting = JoinSet::new();
+            for node in 0..count {
+                let place = Place {
+                    bind: Ipv4Addr::UNSPECIFIED.into(),
+                    announce: subnet.address(node).into(),
+                    port: PORT,
+                    endpoint: fronts.get(node).map(SocketAddr::ip),
+                    log_file: None,
+                };
+                let conf = node_conf(&options, &place);
+                starting.spawn(start_node(image.clone(), subnet.clone(), node, conf));
+            }
+            let mut nodes: Vec<Option<Node>> = (0..count).map(|_| None).collect();
+            while let Some(started) = starting.join_next().await {
+                let (node, container) =
+                    started.map_err(|e| docker("starting")(&e.to_string()))??;
+                if let Some(place) = nodes.get_mut(node) {
+                    *place = Some(Arc::new(container));
+                }
+            }
+            Ok(Self {
+                image: format!("{repository}:{tag}"),
+                addresses: (0..count)
+                    .map(|node| (subnet.address(node), PORT).into())
+                    .collect(),
+                nodes: nodes.into_iter().flatten().collect(),
+                fronts,
+                subnet,
+                watchdog,
+            })
+        })
+        .await?;
+        for node in 0..cluster.addresses.len() {
+            cluster.wait_listening(node).await?;
+        }
+        Ok(cluster)
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
+        self.fronts.clone()
+    }
+
+    pub(crate) fn network(&self) -> &str {
+        &self.subnet.network
+    }
+
+    /// What runs in the containers.
+    pub(crate) fn image(&self) -> &str {
+        &self.image
+    }
+
+    pub(crate) async fn start_node(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let started = container.start().await;
+            started.map_err(|error| docker(format!("starting node {node}"))(&error.to_string()))
+        })
+        .await?;
+        self.wait_listening(node).await
+    }
+
+    pub(crate) async fn kill_node(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let options = KillContainerOptionsBuilder::default()
+                .signal("SIGKILL")
+                .build();
+            let engine = docker::engine().await?;
+            match engine.kill_container(container.id(), Some(options)).await {
+                // It isn't running: that is what was asked for.
+                Err(BollardError::DockerResponseServerError {
+                    status_code: 409, ..
+                })
+                | Ok(()) => Ok(()),
+                Err(error) => Err(docker(format!("killing node {node}"))(&error.to_string())),
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn stop_node(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let stopped = container.stop_with_timeout(Some(STOP_SECONDS_MAX)).await;
+            stopped.map_err(|error| docker(format!("stopping node {node}"))(&error.to_string()))
+        })
+        .await
+    }
+
+    pub(crate) async fn pause_node(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let paused = container.pause().await;
+            paused.map_err(|error| docker(format!("pausing node {node}"))(&error.to_string()))
+        })
+        .await
+    }
+
+    pub(crate) async fn resume_node(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let resumed = container.unpause().await;
+            resumed.map_err(|error| docker(format!("resuming node {node}"))(&error.to_string()))
+        })
+        .await
+    }
+
+    /// Takes the node off the network: nobody reaches it, and it reaches nobody.
+    pub(crate) async fn disconnect_node(&self, node: usize) -> Result<(), ClusterError> {
+        let (container, subnet) = (self.node(node)?, self.subnet.clone());
+        aside(async move {
+            disconnect(&docker::engine().await?, &subnet, node, container.id()).await
+        })
+        .await
+    }
+
+    /// Ends [`Containers::disconnect_node`]; the node has its address again.
+    pub(crate) async fn reconnect_node(&self, node: usize) -> Result<(), ClusterError> {
+        let (container, subnet) = (self.node(node)?, self.subnet.clone());
+        aside(async move { connect(&docker::engine().await?, &subnet, node, container.id()).await })
+            .await
+    }
+
+    /// The number, on this machine, of a running node's process.
+    pub(crate) async fn pid(&self, node: usize) -> Result<Option<u32>, ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let inspected = docker::engine()
+                .await?
+                .inspect_container(container.id(), None)
+                .await;
+            let inspected = inspected
+                .map_err(|error| docker(format!("inspecting node {node}"))(&error.to_string()))?;
+            let pid = inspected.state.and_then(|state| state.pid).unwrap_or(0);
+            Ok(u32::try_from(pid).ok().filter(|&pid| pid > 0))
+        })
+        .await
+    }
+
+    /// All that the node has logged.
+    pub(crate) async fn log(&self, node: usize) -> Result<String, ClusterError> {
+        let container = self.node(node)?;
+        aside(async move {
+            let log = container.stdout_to_vec().await;
+            let log = log.map_err(|e| docker(format!("the log of node {node}"))(&e.to_string()))?;
+            Ok(String::from_utf8_lossy(&log).into_owned())
+        })
+        .await
+    }
+
+    fn node(&self, node: usize) -> Result<Node, ClusterError> {
+        let container = self.nodes.get(node).cloned();
+        container.ok_or(ClusterError::NoSuchNode {
+            node,
+            count: self.nodes.len(),
+        })
+    }
+
+    async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {
+        let container = self.node(node)?;
+        let address = address_of(&self.addresses, node)?;
+        let ended = || async {
+            let container = Arc::clone(&container);
+            let running = aside(async move {
+                let running = container.is_running().await;
+                running.map_err(|e| docker(format!("looking at node {node}"))(&e.to_string()))
+            });
+            Ok((!running.await?).then(|| "its container has exited".to_owned()))
+        };
+        wait_listening(node, address, ended, || async {
+            self.log(node).await.unwrap_or_default()
+        })
+        .await
+    }
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        let network = self.subnet.network.clone();
+        let (ended, wait) = std::sync::mpsc::channel();
+        let Ok(runtime) = runtime() else {
+            return;
+        };
+        runtime.spawn(async move {
+            let removed = remove(nodes, &network).await;
+            // Whoever waited has gone when the process ends.
+            let _ = ended.send(removed);
+        });
+        // A failed removal is the watchdog's, which tries it by other means.
+        if wait.recv().is_ok_and(|removed| removed.is_ok()) {
+            let _ = self.watchdog.dismiss();
+        }
+    }
+}
+
+/// Removes everything, the containers side by side.
+async fn remove(nodes: Vec<Node>, network: &str) -> Result<(), ClusterError> {
+    let mut removing = JoinSet::new();
+    for node in nodes {
+        removing.spawn(async move {
+            match Arc::try_unwrap(node) {
+                Ok(container) => container.rm().await.map_err(|error| error.to_string()),
+                Err(_) => Err("a call still uses the container".to_owned()),
+            }
+        });
+    }
+    while let Some(removed) = removing.join_next().await {
+        let removed = removed.unwrap_or_else(|error| Err(error.to_string()));
+        removed.map_err(|error| docker("removing a container")(&error))?;
+    }
+    docker::remove_network(&docker::engine().await?, network).await
+}
+
+async fn start_node(
+    image: GenericImage,
+    subnet: Subnet,
+    node: usize,
+    conf: String,
+) -> Result<(usize, ContainerAsync<GenericImage>), ClusterError> {
+    let request = image
+        .with_cmd(["-c", RUN])
+        .with_network(&subnet.network)
+        .with_container_name(format!("{}-{node}", subnet.network))
+        .with_labels(docker::labels(&subnet.network))
+        .with_copy_to(CONF, conf.into_bytes())
+        .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
+    let container = request.start().await;
+    let container =
+        container.map_err(|error| docker(format!("starting node {node}"))(&error.to_string()))?;
+    // testcontainers can't ask for an address; the engine's choice may differ after a restart.
+    let engine = docker::engine().await?;
+    disconnect(&engine, &subnet, node, container.id()).await?;
+    connect(&engine, &subnet, node, container.id()).await?;
+    Ok((node, container))
+}
+
+async fn disconnect(
+    engine: &Docker,
+    subnet: &Subnet,
+    node: usize,
+    container: &str,
+) -> Result<(), ClusterError> {
+    let request = NetworkDisconnectRequest {
+        container: container.to_owned(),
+        force: Some(true),
+    };
+    let done = engine.disconnect_network(&subnet.network, request).await;
+    done.map_err(|error| docker(format!("disconnecting node {node}"))(&error.to_string()))
+}
+
+async fn connect(
+    engine: &Docker,
+    subnet: &Subnet,
+    node: usize,
+    container: &str,
+) -> Result<(), ClusterError> {
+    let request = NetworkConnectRequest {
+        container: container.to_owned(),
+        endpoint_config: Some(EndpointSettings {
+            ipam_config: Some(EndpointIpamConfig {
+                ipv4_address: Some(subnet.address(node).to_string()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+    };
+    let done = engine.connect_network(&subnet.network, request).await;
+    done.map_err(|error| docker(format!("connecting node {node}"))(&error.to_string()))
+}
+
+/// The watchdog removes containers by `docker`; without it a killed owner would leave them.
+fn require_command_line() -> Result<(), ClusterError> {
+    let mut docker = Command::new("docker");
+    docker.arg("--version").stdin(Stdio::null());
+    docker.stdout(Stdio::null()).stderr(Stdio::null());
+    match docker.status() {
+        Ok(_) => Ok(()),
+        Err(source) => Err(ClusterError::Program {
+            program: "docker".into(),
+            cure: "Install Docker (Debian: `apt-get install docker.io`), or set \
+                   TIDEGATE_CLUSTER=processes"
+                .into(),
+            source,
+        }),
+    }
+}
