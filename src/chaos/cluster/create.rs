@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::{ClusterError, ClusterUnderTest, options::Shape};
+use crate::chaos::resp::Reply;
 
 const SLOT_COUNT: usize = 16_384;
 const POLL: Duration = Duration::from_millis(20);
@@ -40,7 +41,8 @@ pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(
         let id = id.text().unwrap_or_default();
         run(cluster, primaries + replica, &["CLUSTER", "REPLICATE", id]).await?;
     }
-    cluster.wait_whole().await
+    cluster.wait_whole().await?;
+    wait_fronts(cluster).await
 }
 
 async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(), ClusterError> {
@@ -58,6 +60,39 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
                 let known = known.filter(|other| other.linked).count();
                 if known < count {
                     return Ok(Err(format!("node {node} knows {known} of {count}")));
+                }
+            }
+            Ok(Ok(()))
+        },
+    )
+    .await
+}
+
+/// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
+async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
+    let fronts = cluster.nodes.fronts();
+    if fronts.is_empty() {
+        return Ok(());
+    }
+    wait_for(
+        "the nodes to name the proxies",
+        cluster.start_timeout(),
+        || async {
+            for node in 0..cluster.node_count() {
+                let slots = cluster.run(node, &["CLUSTER", "SLOTS"]).await?;
+                // Each entry: first slot, last slot, then the nodes: endpoint, port, name, more.
+                let entries = slots.array().unwrap_or_default().iter();
+                let nodes = entries
+                    .filter_map(Reply::array)
+                    .flat_map(|entry| entry.iter().skip(2));
+                let endpoints = nodes.filter_map(|node| node.array()?.first());
+                let own = fronts.iter().map(|front| front.ip().to_string());
+                let own: Vec<_> = own.collect();
+                let strange = endpoints.filter(|endpoint| {
+                    !endpoint.text().is_some_and(|e| own.iter().any(|o| o == e))
+                });
+                if let Some(strange) = strange.last() {
+                    return Ok(Err(format!("node {node} names {strange:?}")));
                 }
             }
             Ok(Ok(()))

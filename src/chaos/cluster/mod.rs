@@ -24,6 +24,7 @@ mod kind;
 mod loopback;
 mod node_conf;
 mod nodes;
+mod observe;
 mod options;
 mod owner;
 mod partition;
@@ -40,14 +41,9 @@ pub use options::ClusterOptions;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
-use super::resp::{Connection, Reply};
-use create::wait_for;
 use nodes::{Nodes, address_of};
 use options::Shape;
 use partition::{Cut, Partitions};
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running cluster (or a single node). Dropped, it ends and leaves nothing, also when its owner
 /// panics or is killed.
@@ -134,14 +130,38 @@ impl ClusterUnderTest {
         address_of(self.nodes.addresses(), node)
     }
 
-    /// All nodes as `--redis` takes them: `redis://[:password@]host:port`, separated by commas.
+    /// Where clients are to reach a node: its proxy if there is one, else
+    /// [`ClusterUnderTest::address`].
+    ///
+    /// # Errors
+    /// [`ClusterError::NoSuchNode`].
+    pub fn client_address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
+        match self.proxies.get(node) {
+            Some(proxy) => Ok(proxy.address()),
+            None => self.address(node),
+        }
+    }
+
+    /// The proxy before a node, in a cluster that was started with [`ClusterOptions::proxied`].
+    ///
+    /// # Errors
+    /// [`ClusterError::Unsupported`] without proxies, [`ClusterError::NoSuchNode`].
+    pub fn proxy(&self, node: usize) -> Result<&Proxy, ClusterError> {
+        self.address(node)?;
+        self.proxies
+            .get(node)
+            .ok_or_else(|| ClusterError::Unsupported {
+                what: "impairing the link to a node".into(),
+                why: "no proxy stands before the nodes".into(),
+                cure: "Start the cluster with ClusterOptions::proxied(true)".into(),
+            })
+    }
+
+    /// All nodes as `--redis` takes them: `redis://[:password@]host:port`, separated by commas;
+    /// where there are proxies, these.
     pub fn redis_url(&self) -> String {
-        let urls: Vec<_> = self
-            .nodes
-            .addresses()
-            .iter()
-            .map(|a| self.url(*a))
-            .collect();
+        let addresses = (0..self.node_count()).filter_map(|n| self.client_address(n).ok());
+        let urls: Vec<_> = addresses.map(|address| self.url(address)).collect();
         urls.join(",")
     }
 
@@ -150,7 +170,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoSuchNode`].
     pub fn node_url(&self, node: usize) -> Result<String, ClusterError> {
-        Ok(self.url(self.address(node)?))
+        Ok(self.url(self.client_address(node)?))
     }
 
     fn url(&self, address: SocketAddr) -> String {
@@ -158,182 +178,6 @@ impl ClusterUnderTest {
             Some(password) => format!("redis://:{password}@{address}"),
             None => format!("redis://{address}"),
         }
-    }
-
-    /// Runs one command on one node, over a connection of its own, without following redirects.
-    ///
-    /// # Errors
-    /// [`ClusterError::NoAnswer`] (within 1 s to connect, 5 s to answer), or
-    /// [`ClusterError::Refused`] with the node's error reply.
-    pub async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, ClusterError> {
-        let mut connection = self.connect(node).await?;
-        let reply = connection.command(args).await;
-        match reply.map_err(no_answer(node, args))? {
-            Reply::Error(message) => Err(ClusterError::Refused {
-                node,
-                command: args.join(" "),
-                message,
-            }),
-            reply => Ok(reply),
-        }
-    }
-
-    /// Opens a connection to a node, authenticated where the cluster has a password.
-    ///
-    /// # Errors
-    /// [`ClusterError::NoAnswer`] or [`ClusterError::Refused`].
-    pub async fn connect(&self, node: usize) -> Result<Connection, ClusterError> {
-        let address = self.address(node)?;
-        let connection = Connection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
-        let mut connection = connection.map_err(no_answer(node, &["connect"]))?;
-        if let Some(password) = &self.password {
-            let reply = connection.command(&["AUTH", password]).await;
-            if let Reply::Error(message) = reply.map_err(no_answer(node, &["AUTH"]))? {
-                return Err(ClusterError::Refused {
-                    node,
-                    command: "AUTH".into(),
-                    message,
-                });
-            }
-        }
-        Ok(connection)
-    }
-
-    /// The cluster as that node sees it.
-    ///
-    /// # Errors
-    /// As [`ClusterUnderTest::run`].
-    pub async fn view(&self, node: usize) -> Result<ClusterView, ClusterError> {
-        let args = ["CLUSTER", "NODES"];
-        let reply = self.run(node, &args).await?;
-        let text = reply.text().unwrap_or_default();
-        ClusterView::parse(text, self.nodes.addresses()).ok_or_else(|| ClusterError::Unexpected {
-            node,
-            command: args.join(" "),
-            reply: format!("{reply:?}"),
-        })
-    }
-
-    /// A field of `INFO` or `CLUSTER INFO`: `info(0, &["INFO", "replication"], "role")`.
-    ///
-    /// # Errors
-    /// As [`ClusterUnderTest::run`]; [`ClusterError::Unexpected`] when there is no such field.
-    pub async fn info(
-        &self,
-        node: usize,
-        args: &[&str],
-        field: &str,
-    ) -> Result<String, ClusterError> {
-        let reply = self.run(node, args).await?;
-        let text = reply.text().unwrap_or_default();
-        let mut fields = text.lines().filter_map(|line| line.split_once(':'));
-        match fields.find(|(name, _)| *name == field) {
-            Some((_, value)) => Ok(value.trim().to_owned()),
-            None => Err(ClusterError::Unexpected {
-                node,
-                command: args.join(" "),
-                reply: format!("no field {field:?}"),
-            }),
-        }
-    }
-
-    /// The slot of a key, by the server's own reckoning.
-    ///
-    /// # Errors
-    /// As [`ClusterUnderTest::run`], when no node answers.
-    pub async fn slot_of(&self, key: &str) -> Result<u16, ClusterError> {
-        let mut last = Ok(0);
-        for node in 0..self.node_count() {
-            let args = ["CLUSTER", "KEYSLOT", key];
-            match self.run(node, &args).await {
-                Ok(reply) => {
-                    let slot = reply.int().and_then(|slot| u16::try_from(slot).ok());
-                    return slot.ok_or_else(|| ClusterError::Unexpected {
-                        node,
-                        command: args.join(" "),
-                        reply: format!("{reply:?}"),
-                    });
-                }
-                Err(error) => last = Err(error),
-            }
-        }
-        last
-    }
-
-    /// The index of the primary that serves a key: of all claims that the answering nodes know,
-    /// the one with the highest epoch, as the nodes themselves settle it.
-    ///
-    /// # Errors
-    /// As [`ClusterUnderTest::run`] when no node answers; [`ClusterError::TimedOut`] when nobody
-    /// claims the slot.
-    pub async fn primary_of(&self, key: &str) -> Result<usize, ClusterError> {
-        if self.shape == Shape::Single {
-            return Ok(0);
-        }
-        let slot = self.slot_of(key).await?;
-        let mut best: Option<(u64, usize)> = None;
-        for node in 0..self.node_count() {
-            let Ok(view) = self.view(node).await else {
-                continue;
-            };
-            let claims = view.nodes.iter().filter(|claim| claim.owns(slot));
-            for claim in claims.filter_map(|c| Some((c.config_epoch, c.node?))) {
-                best = best.max(Some(claim));
-            }
-        }
-        best.map(|(_, node)| node)
-            .ok_or_else(|| ClusterError::TimedOut {
-                what: format!("an owner of slot {slot}"),
-                seen: "no node that answers claims it or knows who does".into(),
-                waited: Duration::ZERO,
-            })
-    }
-
-    /// Waits (30 s at most) until the cluster is whole: every node answers, says
-    /// `cluster_state:ok`, links and trusts all others; all slots are owned, and all nodes agree
-    /// by whom; every replica's link to its primary is up.
-    ///
-    /// # Errors
-    /// [`ClusterError::TimedOut`] with what is missing.
-    pub async fn wait_whole(&self) -> Result<(), ClusterError> {
-        if self.shape == Shape::Single {
-            return self.run(0, &["PING"]).await.map(drop);
-        }
-        let limit = self.start_timeout;
-        wait_for("a whole cluster", limit, || self.wholeness()).await
-    }
-
-    /// `Ok(Err(_))` names the first thing that isn't whole.
-    async fn wholeness(&self) -> Result<Result<(), String>, ClusterError> {
-        let mut owners: Option<Vec<(String, usize)>> = None;
-        for node in 0..self.node_count() {
-            let state = self
-                .info(node, &["CLUSTER", "INFO"], "cluster_state")
-                .await?;
-            if state != "ok" {
-                return Ok(Err(format!("node {node} says cluster_state:{state}")));
-            }
-            let view = self.view(node).await?;
-            if let Err(missing) = whole_view(&view, self.node_count()) {
-                return Ok(Err(format!("node {node} {missing}")));
-            }
-            let primaries = view.nodes.iter().filter(|other| other.primary);
-            let mut seen: Vec<_> = primaries
-                .map(|primary| (primary.id.clone(), primary.slot_count()))
-                .collect();
-            seen.sort();
-            if owners.get_or_insert_with(|| seen.clone()) != &seen {
-                return Ok(Err(format!("node {node} sees other primaries than node 0")));
-            }
-            if view.myself().is_some_and(|myself| !myself.primary) {
-                let args = ["INFO", "replication"];
-                let link = self.info(node, &args, "master_link_status").await?;
-                if link != "up" {
-                    return Ok(Err(format!("node {node} says master_link_status:{link}")));
-                }
-            }
-        }
-        Ok(Ok(()))
     }
 
     /// Ends a node at once; unsent and unwritten data are lost. A dead node stays dead.
@@ -428,28 +272,4 @@ async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
         proxies.push(started.await?);
     }
     Ok(proxies)
-}
-
-fn whole_view(view: &ClusterView, count: usize) -> Result<(), String> {
-    let known = view.nodes.iter().filter(|other| other.node.is_some());
-    let sound = known.filter(|o| o.linked && !o.failed && !o.suspected);
-    let (sound, slots) = sound.fold((0, 0), |(n, slots), o| (n + 1, slots + o.slot_count()));
-    if sound < count {
-        return Err(format!("sees {sound} sound nodes of {count}"));
-    }
-    if slots < 16_384 {
-        return Err(format!("sees {slots} slots of 16384 owned"));
-    }
-    Ok(())
-}
-
-fn no_answer<'a>(
-    node: usize,
-    args: &'a [&'a str],
-) -> impl FnOnce(std::io::Error) -> ClusterError + 'a {
-    move |source| ClusterError::NoAnswer {
-        node,
-        command: args.join(" "),
-        source,
-    }
 }
