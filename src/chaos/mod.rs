@@ -5,6 +5,6 @@
 
 pub mod cluster;
 pub mod oracle;
-pub mod report;
 pub mod proxy;
+pub mod report;
 pub mod resp;
