@@ -25,3 +25,4 @@ pub mod wire;
 
 pub use limiter::{CheckError, Limiter};
 pub use model::{Check, Decision};
+pub use store::memory::MemoryStore;
