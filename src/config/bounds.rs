@@ -3,22 +3,34 @@
 
 use std::time::Duration;
 
+use crate::model::Micros;
+
+/// The most connections, and requests in flight, that a server may be allowed to have.
+pub const CONNECTIONS_MAX_MAX: usize = 1_000_000;
+/// The smallest and the largest bound of a request's head, in bytes.
+pub const HEAD_BYTES_BOUNDS: (usize, usize) = (1_024, 64 * 1_024);
+/// The shortest and the longest time that a client may be given.
+pub const TIMEOUT_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(3_600));
+
 /// Bounds of the HTTP edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerBounds {
-    /// Connections open at once; one more is answered 503 and closed. At least 1.
+    /// Connections open at once; one more is answered 503 and closed
+    /// (1..=[`CONNECTIONS_MAX_MAX`]).
     pub connections_max: usize,
-    /// Requests in flight at once; one more is answered 503. Health and metrics don't count. At
-    /// least 1.
+    /// Requests in flight at once; one more is answered 503. Health and metrics don't count
+    /// (1..=[`CONNECTIONS_MAX_MAX`]).
     pub in_flight_max: usize,
-    /// How long a client may take to send a request's head, and how long an idle connection is
-    /// kept.
-    pub head_timeout: Duration,
-    /// How long a client may take to send a request's body.
-    pub body_timeout: Duration,
-    /// The largest head of a request, in bytes (at most 65,536); a larger one is answered 431.
+    /// The largest head of a request, in bytes ([`HEAD_BYTES_BOUNDS`]); a larger one is answered
+    /// 431.
     pub head_bytes_max: usize,
-    /// How long requests in flight may take to finish when the server is told to stop.
+    /// How long a client may take to send a request's head, and how long an idle connection is
+    /// kept ([`TIMEOUT_BOUNDS`]).
+    pub head_timeout: Duration,
+    /// How long a client may take to send a request's body ([`TIMEOUT_BOUNDS`]).
+    pub body_timeout: Duration,
+    /// How long requests in flight may take to finish when the server is told to stop
+    /// ([`TIMEOUT_BOUNDS`]).
     pub shutdown_timeout: Duration,
 }
 
@@ -27,9 +39,9 @@ impl Default for ServerBounds {
         ServerBounds {
             connections_max: 10_000,
             in_flight_max: 5_000,
+            head_bytes_max: 16 * 1_024,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(10),
-            head_bytes_max: 16 * 1_024,
             shutdown_timeout: Duration::from_secs(10),
         }
     }

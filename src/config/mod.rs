@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-pub use bounds::ServerBounds;
+pub use bounds::{CONNECTIONS_MAX_MAX, HEAD_BYTES_BOUNDS, ServerBounds, TIMEOUT_BOUNDS};
 pub use cidr::{Cidr, CidrError, masked, unmapped};
 pub use examples::{EXAMPLES, Example, examples_yaml};
 pub use fault::{FAULTS_MAX, Fault, Faults, KeyPath, Mark};
@@ -38,6 +38,7 @@ pub use server::{
     HeaderFieldError, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, RateLimitHeaders, ServerSettings,
     TRUSTED_PROXIES_MAX, XRateLimitReset,
 };
+pub use suggest::nearest;
 pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
 
 use self::yaml::{Entry, Node};

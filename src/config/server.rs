@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use super::bounds::ServerBounds;
 use super::cidr::Cidr;
 use super::secret::Secret;
 
@@ -47,6 +48,8 @@ pub struct ServerSettings {
     pub batch_max: usize,
     /// The longest body of a request, in bytes.
     pub body_bytes_max: usize,
+    /// How much of the server its clients may take up at once.
+    pub bounds: ServerBounds,
 }
 
 impl Default for ServerSettings {
@@ -64,6 +67,7 @@ impl Default for ServerSettings {
             admin_token: None,
             batch_max: 1_000,
             body_bytes_max: 1_024 * 1_024,
+            bounds: ServerBounds::default(),
         }
     }
 }

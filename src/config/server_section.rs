@@ -1,7 +1,9 @@
 //! The `server:` part of a file. Never holds a secret: a file is shown, copied and kept.
 
 use std::str::FromStr;
+use std::time::Duration;
 
+use super::bounds::{CONNECTIONS_MAX_MAX, HEAD_BYTES_BOUNDS, ServerBounds, TIMEOUT_BOUNDS};
 use super::cidr::Cidr;
 use super::fault::{Faults, KeyPath};
 use super::read;
@@ -23,6 +25,12 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "x_ratelimit_reset",
     "batch_max",
     "body_bytes_max",
+    "connections_max",
+    "in_flight_max",
+    "head_bytes_max",
+    "head_timeout",
+    "body_timeout",
+    "shutdown_timeout",
 ];
 
 /// Reads the section; a setting that was wrong stays at its default and is reported.
@@ -84,8 +92,42 @@ fn setting(settings: &mut ServerSettings, entry: &Entry, section: &KeyPath, faul
             let cure = "give it as --admin-token-file FILE or in TIDEGATE_ADMIN_TOKEN";
             faults.add_with(entry.at, path, "a secret has no place in this file", cure);
         }
+        _ if bound(&mut settings.bounds, entry, path, faults) => {}
         _ => read::unknown_key(entry, section, SERVER_KEYS, faults),
     }
+}
+
+/// Reads one of the bounds; false when the key is none of theirs.
+fn bound(bounds: &mut ServerBounds, entry: &Entry, path: &KeyPath, faults: &mut Faults) -> bool {
+    let node = &entry.value;
+    match entry.key.as_str() {
+        "connections_max" => {
+            let most = size(node, path, (1, CONNECTIONS_MAX_MAX), faults);
+            set(&mut bounds.connections_max, most);
+        }
+        "in_flight_max" => {
+            let most = size(node, path, (1, CONNECTIONS_MAX_MAX), faults);
+            set(&mut bounds.in_flight_max, most);
+        }
+        "head_bytes_max" => {
+            let most = size(node, path, HEAD_BYTES_BOUNDS, faults);
+            set(&mut bounds.head_bytes_max, most);
+        }
+        "head_timeout" => {
+            let longest = read::duration(node, path, TIMEOUT_BOUNDS, faults);
+            set(&mut bounds.head_timeout, longest.map(Duration::from));
+        }
+        "body_timeout" => {
+            let longest = read::duration(node, path, TIMEOUT_BOUNDS, faults);
+            set(&mut bounds.body_timeout, longest.map(Duration::from));
+        }
+        "shutdown_timeout" => {
+            let longest = read::duration(node, path, TIMEOUT_BOUNDS, faults);
+            set(&mut bounds.shutdown_timeout, longest.map(Duration::from));
+        }
+        _ => return false,
+    }
+    true
 }
 
 fn set<T>(setting: &mut T, read: Option<T>) {

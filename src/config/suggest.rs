@@ -2,7 +2,7 @@
 
 /// The choice nearest to `given`: at most two edits away (one in words of up to four letters),
 /// hyphens counting as underscores and capitals as small letters.
-pub(super) fn nearest<'a>(given: &str, choices: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, choices: &[&'a str]) -> Option<&'a str> {
     if given.len() > 64 {
         return None;
     }

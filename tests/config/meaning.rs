@@ -1,6 +1,10 @@
 //! What good files mean.
 
-use tidegate::config::{Config, ErrorBody, RateLimitHeaders, ServerSettings, XRateLimitReset};
+use std::time::Duration;
+
+use tidegate::config::{
+    Config, ErrorBody, RateLimitHeaders, ServerBounds, ServerSettings, XRateLimitReset,
+};
 use tidegate::model::{
     Algorithm, Allowance, Ceiling, ClockSource, Micros, OnOutage, Policy, Region, Scope, Subject,
 };
@@ -175,6 +179,12 @@ server:
   x_ratelimit_reset: delta
   batch_max: 50
   body_bytes_max: 65536
+  connections_max: 7
+  in_flight_max: 8
+  head_bytes_max: 2048
+  head_timeout: 3s
+  body_timeout: 400ms
+  shutdown_timeout: 5s
 "
     ))
     .server;
@@ -187,6 +197,15 @@ server:
     assert_eq!(set.ratelimit_headers, RateLimitHeaders::Draft12);
     assert_eq!(set.x_ratelimit_reset, XRateLimitReset::Delta);
     assert_eq!((set.batch_max, set.body_bytes_max), (50, 65_536));
+    let bounds = ServerBounds {
+        connections_max: 7,
+        in_flight_max: 8,
+        head_bytes_max: 2_048,
+        head_timeout: Duration::from_secs(3),
+        body_timeout: Duration::from_millis(400),
+        shutdown_timeout: Duration::from_secs(5),
+    };
+    assert_eq!(set.bounds, bounds);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) async fn refund<S: Store>(State(app): State<Arc<App<S>>>, request: Re
 async fn refunded<S: Store>(app: &App<S>, request: Request) -> Result<Cost, Problem> {
     let (head, body) = request.into_parts();
     authorized(&head.headers, &app.settings)?;
-    let json = reading::body(&head.headers, body, &app.settings, &app.bounds).await?;
+    let json = reading::body(&head.headers, body, &app.settings).await?;
     let (check, units) = reading::refund(&json)?;
     match app.limiter.refund(&check, units).await {
         Ok(Refunded::Units(units)) => Ok(units),
@@ -56,7 +56,7 @@ pub(super) async fn reset<S: Store>(State(app): State<Arc<App<S>>>, request: Req
 async fn forgotten<S: Store>(app: &App<S>, request: Request) -> Result<(), Problem> {
     let (head, body) = request.into_parts();
     authorized(&head.headers, &app.settings)?;
-    let json = reading::body(&head.headers, body, &app.settings, &app.bounds).await?;
+    let json = reading::body(&head.headers, body, &app.settings).await?;
     let check = reading::sane(reading::decoded::<ResetBody>(&json)?.into_check())?;
     match app.limiter.reset(&check).await {
         Ok(()) => Ok(()),

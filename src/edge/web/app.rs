@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::reading;
 use crate::Limiter;
-use crate::config::{ServerBounds, ServerSettings};
+use crate::config::{ServerSettings, nearest};
 use crate::edge::problem::Problem;
 use crate::edge::protocol::Verdict;
 use crate::limiter::CheckError;
@@ -19,11 +19,13 @@ use crate::telemetry::{Instruments, SubjectTagger, Throttle};
 /// A cause that comes often is logged once in this long.
 const LOG_PERIOD: Micros = Micros::from_secs(1);
 
+/// How many policies' names a misspelt one is compared with: each costs a microsecond.
+const NAMES_COMPARED_MAX: usize = 1_000;
+
 /// A limiter, and how it is shown to HTTP clients.
 pub struct App<S> {
     pub(super) limiter: Arc<Limiter<S>>,
     pub(super) settings: ServerSettings,
-    pub(super) bounds: ServerBounds,
     pub(super) instruments: Arc<Instruments>,
     pub(super) in_flight: Semaphore,
     pub(super) shed_log: Throttle,
@@ -37,14 +39,17 @@ impl<S: Store> App<S> {
     pub fn new(
         limiter: Arc<Limiter<S>>,
         settings: ServerSettings,
-        bounds: ServerBounds,
         instruments: Arc<Instruments>,
     ) -> Self {
         App {
             limiter,
-            in_flight: Semaphore::new(bounds.in_flight_max.clamp(1, Semaphore::MAX_PERMITS)),
+            in_flight: Semaphore::new(
+                settings
+                    .bounds
+                    .in_flight_max
+                    .clamp(1, Semaphore::MAX_PERMITS),
+            ),
             settings,
-            bounds,
             instruments,
             shed_log: Throttle::new(LOG_PERIOD),
             store_log: Throttle::new(LOG_PERIOD),
@@ -85,7 +90,16 @@ impl<S: Store> App<S> {
         {
             tracing::warn!(%error, before, "the store could not answer");
         }
-        reading::fault(error)
+        let mut problem = reading::fault(error);
+        if let CheckError::UnknownPolicy { name, .. } = error {
+            let policies = self.limiter.policies();
+            let names = policies.iter().take(NAMES_COMPARED_MAX);
+            let names: Vec<&str> = names.map(|policy| policy.name.as_str()).collect();
+            if let Some(near) = nearest(name, &names) {
+                problem.detail += &format!("; did you mean `{near}`?");
+            }
+        }
+        problem
     }
 
     /// Whether clients should send checks here.

@@ -46,7 +46,7 @@ struct Answers<'a> {
 pub(super) async fn checks<S: Store>(State(app): State<Arc<App<S>>>, request: Request) -> Response {
     let began = Instant::now();
     let (head, body) = request.into_parts();
-    let json = match reading::body(&head.headers, body, &app.settings, &app.bounds).await {
+    let json = match reading::body(&head.headers, body, &app.settings).await {
         Ok(json) => json,
         Err(problem) => return problem.into_response(),
     };

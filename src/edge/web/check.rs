@@ -41,6 +41,6 @@ pub(super) async fn peek<S: Store>(State(app): State<Arc<App<S>>>, request: Requ
 
 async fn asked<S: Store>(app: &App<S>, request: Request) -> Result<Check, Problem> {
     let (head, body) = request.into_parts();
-    let json = reading::body(&head.headers, body, &app.settings, &app.bounds).await?;
+    let json = reading::body(&head.headers, body, &app.settings).await?;
     reading::check(&json)
 }

@@ -50,7 +50,7 @@ pub(super) async fn guard<S: Store>(
 fn shed<S: Store>(app: &App<S>) -> Response {
     app.instruments.request_shed();
     if let Some(before) = app.shed_log.pass(app.limiter.clock().now()) {
-        let max = app.bounds.in_flight_max;
+        let max = app.settings.bounds.in_flight_max;
         tracing::warn!(max, before, "refused a request: too many are in flight");
     }
     let detail = "this node has as many requests in flight as it may; nothing was charged";

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::DeserializeOwned;
 
-use crate::config::{ServerBounds, ServerSettings};
+use crate::config::ServerSettings;
 use crate::edge::problem::Problem;
 use crate::edge::protocol::Fault;
 use crate::limiter::CheckError;
@@ -26,7 +26,6 @@ pub(super) async fn body(
     headers: &HeaderMap,
     body: Body,
     settings: &ServerSettings,
-    bounds: &ServerBounds,
 ) -> Result<Bytes, Problem> {
     let bytes_max = settings.body_bytes_max;
     is_json(headers)?;
@@ -37,11 +36,11 @@ pub(super) async fn body(
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(bounds.body_timeout, to_bytes(body, bytes_max)).await {
+    match tokio::time::timeout(settings.bounds.body_timeout, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_over_length(&error) => Err(too_large()),
         Ok(Err(_)) => Err(Problem::malformed("the body broke off")),
-        Err(_) => Err(too_slow(bounds.body_timeout)),
+        Err(_) => Err(too_slow(settings.bounds.body_timeout)),
     }
 }
 

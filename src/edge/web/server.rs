@@ -56,7 +56,10 @@ pub async fn serve<S: Store>(
 ) -> Ended {
     let (stopping, stopped) = watch::channel(());
     let slots = Arc::new(Semaphore::new(
-        app.bounds.connections_max.clamp(1, Semaphore::MAX_PERMITS),
+        app.settings
+            .bounds
+            .connections_max
+            .clamp(1, Semaphore::MAX_PERMITS),
     ));
     let router = router(Arc::clone(&app));
     let mut connections = JoinSet::new();
@@ -67,7 +70,7 @@ pub async fn serve<S: Store>(
             accepted = listener.accept() => match accepted {
                 Ok((socket, peer)) => match Arc::clone(&slots).try_acquire_owned() {
                     Ok(slot) => {
-                        let it = Connection { socket, peer, slot, bounds: app.bounds };
+                        let it = Connection { socket, peer, slot, bounds: app.settings.bounds };
                         connections.spawn(it.run(Arc::clone(&app), router.clone(), stopped.clone()));
                     }
                     Err(_) => refuse(&app, &socket),
@@ -83,7 +86,7 @@ pub async fn serve<S: Store>(
     tracing::info!(connections = connections.len(), "stopping");
     stopping.send_replace(());
     let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(app.bounds.shutdown_timeout, drained)
+    if tokio::time::timeout(app.settings.bounds.shutdown_timeout, drained)
         .await
         .is_err()
     {
@@ -102,7 +105,7 @@ fn refuse<S: Store>(app: &App<S>, socket: &TcpStream) {
     app.instruments.connection_shed();
     let _ = socket.try_write(TOO_MANY);
     if let Some(before) = app.shed_log.pass(app.limiter.clock().now()) {
-        let max = app.bounds.connections_max;
+        let max = app.settings.bounds.connections_max;
         tracing::warn!(max, before, "refused a connection: too many are open");
     }
 }
