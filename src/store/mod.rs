@@ -4,6 +4,8 @@
 //! first served, and charges every ceiling of a request or none. A denial writes nothing. An id
 //! that was charged before charges nothing and is answered as admitted.
 
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod error;
 pub mod memory;
 mod shard;

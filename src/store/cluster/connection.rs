@@ -1,0 +1,241 @@
+//! One living connection to a node, and how many calls wait on it.
+//!
+//! Never sends a call twice, and never outlives its socket: once closed it stays so.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::config::Options;
+use fred::types::{CustomCommand, Value};
+use tokio::sync::Notify;
+
+use super::address::NodeAddress;
+use super::fault::{Fault, NotSent};
+use super::source::ScriptSet;
+use crate::store::StoreErrorKind;
+
+/// Between an end of a connection and the replies that it still delivers.
+const SETTLE: Duration = Duration::from_millis(1);
+
+/// A connection that was made and greeted.
+pub(super) struct Connection {
+    client: Client,
+    node: NodeAddress,
+    /// Replies come in the order of the calls. So the highest call that was answered tells how
+    /// many wait, abandoned ones included, without a word from those who abandoned them.
+    sent: AtomicU64,
+    answered: AtomicU64,
+    unanswered_max: u64,
+    /// Whether the node holds the cluster for whole (`cluster_state:ok`); true for a single one.
+    cluster_ok: AtomicBool,
+    closed: AtomicBool,
+    closing: Notify,
+}
+
+impl Connection {
+    /// Over a client that is connected.
+    pub fn new(client: Client, node: NodeAddress, unanswered_max: usize) -> Self {
+        Connection {
+            client,
+            node,
+            sent: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            unanswered_max: u64::try_from(unanswered_max).unwrap_or(u64::MAX),
+            cluster_ok: AtomicBool::new(true),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        }
+    }
+
+    /// Whether it can't be used any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends it for all who wait on it.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+    }
+
+    pub fn is_cluster_ok(&self) -> bool {
+        self.cluster_ok.load(Ordering::Relaxed)
+    }
+
+    pub fn set_cluster_ok(&self, ok: bool) {
+        self.cluster_ok.store(ok, Ordering::Relaxed);
+    }
+
+    fn admit(&self) -> Result<u64, Fault> {
+        if self.is_closed() {
+            return Err(ended());
+        }
+        let answered = self.answered.load(Ordering::Relaxed);
+        let sent = self.sent.load(Ordering::Relaxed);
+        if sent.saturating_sub(answered) >= self.unanswered_max {
+            return Err(Fault::NotSent(NotSent::TooManyUnanswered));
+        }
+        Ok(self.sent.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn settle(&self, call: u64, result: &Result<Value, Fault>) {
+        if matches!(result, Ok(_) | Err(Fault::Refused(_))) {
+            self.answered.fetch_max(call, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends one command and waits for its reply until `deadline`.
+    ///
+    /// Cancel safe in this sense: a dropped call may still run.
+    pub async fn command(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
+        let call = self.admit()?;
+        let result = self.reply(name, args, deadline).await;
+        self.settle(call, &result);
+        result
+    }
+
+    /// As [`Connection::command`], without its bound: a probe has to get through to learn that
+    /// what is waited for was answered.
+    async fn reply(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
+        let options = Options {
+            // fred takes zero for "for ever". With its own timer it also doesn't write a command
+            // whose caller has given up.
+            timeout: Some(left(deadline).max(Duration::from_micros(1))),
+            fail_fast: true,
+            ..Options::default()
+        };
+        let command = CustomCommand::new_static(name, ANY_SLOT, false);
+        let client = self.client.with_options(&options);
+        let reply = pin!(client.custom::<Value, Value>(command, args));
+        self.or_closed(reply).await
+    }
+
+    /// Waits for a reply, or for the connection's end: a command that is queued in the instant
+    /// in which the client's task ends would wait for nothing.
+    async fn or_closed(
+        &self,
+        mut reply: std::pin::Pin<
+            &mut (impl Future<Output = Result<Value, fred::error::Error>> + Send),
+        >,
+    ) -> Result<Value, Fault> {
+        let mut closing = pin!(self.closing.notified());
+        closing.as_mut().enable();
+        if self.is_closed() {
+            return Err(ended());
+        }
+        let read = |reply: Result<Value, _>| reply.map_err(|e| Fault::from_fred(&e, &self.node));
+        tokio::select! {
+            biased;
+            result = &mut reply => return read(result),
+            () = &mut closing => {}
+        }
+        // What was written got the connection's error before the task ended.
+        match tokio::time::timeout(SETTLE, reply).await {
+            Ok(result) => read(result),
+            Err(_) => Err(Fault::Lost("it ended".into())),
+        }
+    }
+
+    /// Sends a command that the slot's owner passed on to this node while the slot moves here.
+    pub async fn asking(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
+        let call = self.admit()?;
+        let result = self.asking_reply(name, args, deadline).await;
+        self.settle(call, &result);
+        result
+    }
+
+    async fn asking_reply(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
+        let fault = |error: &fred::error::Error| Fault::from_fred(error, &self.node);
+        // One write: another caller's command in between would use up the ASKING.
+        let pipeline = self.client.pipeline();
+        for (name, args) in [("ASKING", Vec::new()), (name, args)] {
+            let command = CustomCommand::new_static(name, ANY_SLOT, false);
+            let queued = pipeline.custom::<Value, Value>(command, args).await;
+            queued.map_err(|e| fault(&e))?;
+        }
+        let replies = tokio::time::timeout(left(deadline), pipeline.try_all::<Value>());
+        let mut replies = replies.await.map_err(|_| Fault::Silent)?;
+        match replies.pop() {
+            Some(reply) => reply.map_err(|e| fault(&e)),
+            None => Err(Fault::Lost("no reply".into())),
+        }
+    }
+
+    /// Sends a command that has a key, unless the node holds the cluster for broken: its refusal
+    /// would cost the connection, and all that waits on it.
+    pub async fn call(
+        &self,
+        name: &'static str,
+        args: Vec<Value>,
+        asking: bool,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
+        if !self.is_cluster_ok() {
+            return Err(Fault::NotSent(NotSent::ClusterDown));
+        }
+        match asking {
+            false => self.command(name, args, deadline).await,
+            true => self.asking(name, args, deadline).await,
+        }
+    }
+
+    /// Loads every script, and checks that the server knows it by our hash.
+    pub async fn load(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
+        for script in scripts.iter() {
+            let args = vec!["LOAD".into(), script.body()];
+            let loaded = self.command("SCRIPT", args, deadline).await?;
+            if loaded != script.sha() {
+                let name = script.name();
+                return Err(Fault::Lost(format!("script {name} has another hash there")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A probe that the bound doesn't stop.
+    pub async fn ping(&self, deadline: Instant) -> Result<(), Fault> {
+        let call = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let result = self.reply("PING", Vec::new(), deadline).await;
+        self.settle(call, &result);
+        match result {
+            // A node that refuses a PING (LOADING, MASTERDOWN, NOPERM) is alive.
+            Ok(_) | Err(Fault::Refused(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// In centralized mode fred doesn't look at a command's slot.
+const ANY_SLOT: fred::types::ClusterHash = fred::types::ClusterHash::Custom(0);
+
+fn ended() -> Fault {
+    let kind = StoreErrorKind::Unavailable;
+    Fault::NotSent(NotSent::NoLink(kind, "the connection ended".into()))
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

@@ -1,0 +1,117 @@
+//! The store on Redis or Valkey: a cluster, or a single server, found out by itself.
+//!
+//! fred carries commands to each node; which node, what a refusal means and when to try again is
+//! decided here, because a dead shard must not slow the others and a charge must not run twice.
+
+mod address;
+mod call;
+mod carrier;
+mod connection;
+mod fault;
+mod fleet;
+mod guard;
+mod info;
+mod link;
+mod node;
+mod options;
+mod pool;
+mod reading;
+mod router;
+mod shared;
+mod source;
+mod subscription;
+mod table;
+mod tls;
+mod url;
+mod view;
+
+pub use address::{AddressMap, NodeAddress, NodeAddressError};
+pub use fleet::{Channel, FleetNews, HEARTBEAT_TTL_MAX, LIVE_NODES_MAX};
+pub use options::{ClusterOptions, ClusterOptionsError, Resp};
+pub use subscription::Subscription;
+pub use tls::{ClientCertificate, TlsError, TlsOptions};
+pub use url::{Credentials, StoreUrl, StoreUrlError};
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::broadcast;
+
+use crate::model::{Slot, Target};
+use crate::store::{Readiness, ShardEvent, ShardId};
+use guard::Owned;
+use router::Router;
+use shared::Shared;
+use source::{Script, ScriptSet};
+
+/// The store on Redis or Valkey. Connects in the background and for ever: it can be built before
+/// any server is there, and says by [`ClusterStore::readiness`] what it still waits for. Dropped,
+/// it ends its connections.
+pub struct ClusterStore {
+    shared: Arc<Shared>,
+    router: Arc<Router>,
+    fleet_script: Script,
+    _keeper: Owned<()>,
+}
+
+impl ClusterStore {
+    /// A store that begins to connect at once.
+    ///
+    /// # Errors
+    /// When the options contradict themselves, a TLS file can't be read, or no tokio runtime
+    /// runs here. Never because a server can't be reached.
+    pub fn connect(options: ClusterOptions) -> Result<Self, ClusterOptionsError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(ClusterOptionsError::NoRuntime);
+        }
+        let fleet_script = fleet::script();
+        let scripts = ScriptSet::new([fleet_script.clone()]);
+        let shared = Arc::new(Shared::new(options, scripts)?);
+        let (router, keeper) = Router::start(Arc::clone(&shared));
+        Ok(ClusterStore {
+            shared,
+            router,
+            fleet_script,
+            _keeper: keeper,
+        })
+    }
+
+    /// What happens to the shards from now on: promotions (a journal of charges is replayed
+    /// then), slots that moved, shards that are lost and found. A listener that falls behind by
+    /// more than `events_len_max` loses the oldest.
+    pub fn shard_events(&self) -> broadcast::Receiver<ShardEvent> {
+        self.shared.events.subscribe()
+    }
+
+    /// Waits until it is ready, at most so long.
+    ///
+    /// # Errors
+    /// What it still waits for then.
+    pub async fn wait_ready(&self, wait_max: Duration) -> Result<(), String> {
+        let until = Instant::now() + wait_max;
+        loop {
+            let changed = self.shared.changed.notified();
+            let why = match self.router.readiness() {
+                Readiness::Ready => return Ok(()),
+                Readiness::NotReady(why) => why,
+            };
+            if Instant::now() >= until {
+                return Err(why);
+            }
+            let step = (Instant::now() + Duration::from_millis(20)).min(until);
+            let _ = tokio::time::timeout_at(step.into(), changed).await;
+        }
+    }
+
+    fn prefix(&self) -> &str {
+        self.shared.options.key_prefix.as_str()
+    }
+}
+
+impl std::fmt::Debug for ClusterStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterStore")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! Asks nodes what they know of the cluster, all at once, and waits for no straggler.
+//! Never judges what they say.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fred::types::Value;
+use tokio::task::JoinSet;
+
+use super::info::NodeInfo;
+use super::node::Node;
+use super::view::View;
+
+/// How long the first answer may take.
+const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
+/// How long the others may take after it: a paused node must not delay what the rest know.
+const OTHERS_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The views of these nodes, of those that answer in time.
+pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<View> {
+    gather(nodes, |node, deadline| async move {
+        view_of(&node, deadline).await
+    })
+    .await
+}
+
+/// The node that says it is the primary, among single servers; while none does, one that answers.
+pub(super) async fn primary_of(nodes: &[Arc<Node>]) -> Option<Arc<Node>> {
+    let roles = gather(nodes, |node, deadline| async move {
+        let args = vec![Value::from_static_str("replication")];
+        let reply = node
+            .connection()
+            .ok()?
+            .command("INFO", args, deadline)
+            .await;
+        // Who may not ask takes it for the primary.
+        let is_primary = reply.map_or(Some(true), |text| {
+            NodeInfo::parse(text.as_str().unwrap_or_default().as_ref()).primary
+        });
+        Some((is_primary == Some(true), node))
+    });
+    let mut roles = roles.await;
+    roles.sort_by(|(a, x), (b, y)| b.cmp(a).then(x.address().cmp(y.address())));
+    roles.into_iter().next().map(|(_, node)| node)
+}
+
+async fn view_of(node: &Node, deadline: Instant) -> Option<View> {
+    let connection = node.connection().ok()?;
+    let (slots, nodes) = tokio::join!(
+        connection.command("CLUSTER", vec![Value::from_static_str("SLOTS")], deadline),
+        connection.command("CLUSTER", vec![Value::from_static_str("NODES")], deadline),
+    );
+    let nodes = nodes.ok().and_then(Value::into_string);
+    View::parse(slots.ok()?, nodes.as_deref(), node.address())
+}
+
+async fn gather<T, F>(nodes: &[Arc<Node>], ask: impl Fn(Arc<Node>, Instant) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Option<T>> + Send + 'static,
+{
+    let begun = Instant::now();
+    let mut asked = JoinSet::new();
+    for node in nodes {
+        asked.spawn(ask(Arc::clone(node), begun + FIRST_WAIT_MAX));
+    }
+    let mut answers = Vec::with_capacity(nodes.len());
+    let mut until = begun + FIRST_WAIT_MAX;
+    while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), asked.join_next()).await {
+        if let Ok(Some(answer)) = answer {
+            answers.push(answer);
+            until = until.min(Instant::now() + OTHERS_WAIT_MAX);
+        }
+    }
+    answers
+}

@@ -1,0 +1,299 @@
+//! Keeps the slot table right, and says who serves a slot.
+//!
+//! The table is read anew periodically, when a connection comes or goes, and when a node says
+//! that it is wrong; however many ask, one reading runs at a time, and never sooner than a gap
+//! after the last. Never waits on behalf of a call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+
+use super::address::NodeAddress;
+use super::fault::Redirect;
+use super::guard::{Owned, keep_running};
+use super::node::Node;
+use super::pool::Pool;
+use super::reading;
+use super::shared::Shared;
+use super::table::Table;
+use super::view::merge;
+use crate::model::Slot;
+use crate::store::{Readiness, ShardEvent, ShardId, SlotRanges};
+
+/// The longest pause between readings in trouble; it grows with the trouble's age.
+const TROUBLE_PERIOD_MAX: Duration = Duration::from_secs(1);
+/// A trouble's age divided by this is the pause between its readings.
+const TROUBLE_AGE_PARTS: u32 = 20;
+
+/// The slot table and who keeps it.
+pub(super) struct Router {
+    shared: Arc<Shared>,
+    pool: Pool,
+    table: ArcSwap<Table>,
+    told: Mutex<Told>,
+    /// Whether every slot was once served by a connected node.
+    warmed: AtomicBool,
+    turn: AtomicUsize,
+}
+
+/// What was told of shards.
+#[derive(Default)]
+struct Told {
+    /// Promotions that a node's word announced before the table had them.
+    promoted: HashMap<ShardId, NodeAddress>,
+    lost: HashSet<ShardId>,
+}
+
+impl Router {
+    /// Begins to connect to the seeds.
+    pub fn start(shared: Arc<Shared>) -> (Arc<Self>, Owned<()>) {
+        let router = Arc::new(Router {
+            pool: Pool::new(Arc::clone(&shared)),
+            shared,
+            table: ArcSwap::from_pointee(Table::unknown()),
+            told: Mutex::default(),
+            warmed: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
+        });
+        router.pool.start_seeds();
+        let kept = Arc::downgrade(&router);
+        let keeper = keep_running("slot table".into(), move || {
+            let router = kept.clone();
+            async move {
+                match router.upgrade() {
+                    Some(router) => router.run().await,
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        (router, keeper)
+    }
+
+    pub fn table(&self) -> arc_swap::Guard<Arc<Table>> {
+        self.table.load()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(&self) {
+        let mut trouble: Option<Instant> = Some(Instant::now());
+        loop {
+            let period = self.period(trouble);
+            tokio::select! {
+                () = self.shared.refresh.notified() => {}
+                () = tokio::time::sleep(period) => {}
+            }
+            self.refresh().await;
+            trouble = self.trouble().map(|_| trouble.unwrap_or_else(Instant::now));
+            tokio::time::sleep(self.shared.options.refresh_gap_min).await;
+        }
+    }
+
+    fn period(&self, trouble: Option<Instant>) -> Duration {
+        let options = &self.shared.options;
+        let Some(since) = trouble else {
+            return options.refresh_period;
+        };
+        let longest = TROUBLE_PERIOD_MAX.min(options.refresh_period);
+        let shortest = options.refresh_period_in_trouble.min(longest);
+        (since.elapsed() / TROUBLE_AGE_PARTS).clamp(shortest, longest)
+    }
+
+    /// Reads the table anew, from every node that can be asked.
+    async fn refresh(&self) {
+        let mut up: Vec<_> = self.pool.all().into_iter().filter(|n| n.is_up()).collect();
+        if up.is_empty() {
+            // Perhaps all that we knew has gone elsewhere.
+            self.pool.start_seeds();
+            self.tell_lost_and_found();
+            return;
+        }
+        if up.iter().any(|node| node.info().cluster == Some(false)) {
+            self.refresh_single(&up).await;
+        } else {
+            up.sort_by(|a, b| a.address().cmp(b.address()));
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % up.len();
+            up.rotate_left(turn);
+            up.truncate(self.shared.options.views_per_refresh_max);
+            self.refresh_cluster(&up).await;
+        }
+        self.tell_lost_and_found();
+        if !self.warmed.load(Ordering::Relaxed) && self.trouble().is_none() {
+            self.warmed.store(true, Ordering::Release);
+            tracing::info!(shards = self.table().shards.len(), "the store is ready");
+        }
+    }
+
+    async fn refresh_single(&self, up: &[Arc<Node>]) {
+        let primary = reading::primary_of(up).await;
+        let before = self.table.load();
+        let known = before
+            .shards
+            .first()
+            .map(|shard| shard.primary.address().clone());
+        if primary.as_ref().map(|node| node.address()) != known.as_ref() {
+            if let Some(node) = primary {
+                self.install(Table::single(node));
+            }
+        }
+    }
+
+    async fn refresh_cluster(&self, up: &[Arc<Node>]) {
+        let views = reading::views_of(up).await;
+        let mut merged = merge(&views);
+        if merged.shards.is_empty() {
+            return;
+        }
+        let map = &self.shared.options.address_map;
+        for shard in &mut merged.shards {
+            shard.primary = map.reach(shard.primary.clone());
+            for replica in &mut shard.replicas {
+                *replica = map.reach(replica.clone());
+            }
+        }
+        let before = self.table.load_full();
+        let table = Table::clustered(&merged, &before, |at| self.pool.get_or_start(at));
+        self.install(table);
+    }
+
+    /// Tells what is new in a table, then has calls follow it.
+    fn install(&self, table: Table) {
+        let before = self.table.load_full();
+        let news = table.news_since(&before);
+        let mut told = self.told();
+        for event in news {
+            let early = match &event {
+                ShardEvent::Promoted { shard, to, .. } => told
+                    .promoted
+                    .remove(shard)
+                    .is_some_and(|node| node.to_string() == *to),
+                _ => false,
+            };
+            if !early {
+                self.shared.tell(event);
+            }
+        }
+        drop(told);
+        let known = table.nodes().map(|node| node.address().clone()).collect();
+        self.table.store(Arc::new(table));
+        self.pool.keep_only(&known);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Takes a node's word for one slot, and has the rest read anew. Returns who serves it.
+    pub fn moved(&self, redirect: &Redirect) -> Option<Arc<Node>> {
+        let to = self.shared.options.address_map.reach(redirect.to.clone());
+        let table = self.table.load();
+        if let Some(shard) = table.shard_of_replica(&to) {
+            self.tell_promoted(&table, shard, &to);
+        }
+        table.correct(redirect.slot, &to);
+        self.shared.refresh.notify_one();
+        self.pool.get_or_start(&to)
+    }
+
+    /// Who takes a slot's calls while it moves: the owner stays who it is.
+    pub fn asked(&self, redirect: &Redirect) -> Option<Arc<Node>> {
+        let to = self.shared.options.address_map.reach(redirect.to.clone());
+        self.pool.get_or_start(&to)
+    }
+
+    /// A redirect to a replica means that it was promoted: who replays a journal must know before
+    /// the next charge goes there, not at the next reading.
+    fn tell_promoted(&self, table: &Table, shard: ShardId, to: &NodeAddress) {
+        let Some(from) = table.shards.iter().find(|s| s.id == shard) else {
+            return;
+        };
+        if self.told().promoted.insert(shard, to.clone()).as_ref() == Some(to) {
+            return;
+        }
+        let mut slots = table.slots_of(shard);
+        if slots.is_empty() {
+            slots = SlotRanges::default();
+        }
+        self.shared.tell(ShardEvent::Promoted {
+            shard,
+            slots,
+            from: from.primary.address().to_string(),
+            to: to.to_string(),
+        });
+    }
+
+    fn tell_lost_and_found(&self) {
+        let table = self.table.load();
+        let mut told = self.told();
+        for shard in &table.shards {
+            let (id, up) = (shard.id, shard.primary.is_up());
+            if !up && told.lost.insert(id) {
+                self.shared.tell(ShardEvent::Lost { shard: id });
+            } else if up && told.lost.remove(&id) {
+                self.shared.tell(ShardEvent::Found { shard: id });
+            }
+        }
+        told.lost
+            .retain(|id| table.shards.iter().any(|shard| shard.id == *id));
+    }
+
+    /// What keeps some slot from being served; nothing when all is well.
+    fn trouble(&self) -> Option<String> {
+        let table = self.table.load();
+        if table.shards.is_empty() {
+            return Some(self.why_unknown());
+        }
+        match table.unserved() {
+            0 => {}
+            1 => return Some("1 slot is served by no node".into()),
+            n => return Some(format!("{n} slots are served by no node")),
+        }
+        table
+            .shards
+            .iter()
+            .find_map(|shard| why_down(&shard.primary))
+    }
+
+    fn why_unknown(&self) -> String {
+        let nodes = self.pool.all();
+        let mut down: Vec<_> = nodes.iter().filter_map(|node| why_down(node)).collect();
+        down.sort();
+        match down.first() {
+            Some(first) => first.clone(),
+            None => "no node knows who serves which slot".into(),
+        }
+    }
+
+    /// Before the first moment in which every slot was served by a connected node, what is
+    /// missing. Later, only that no primary at all can be reached: one shard's trouble is no
+    /// reason to send the other shards' callers away.
+    pub fn readiness(&self) -> Readiness {
+        if !self.warmed.load(Ordering::Acquire) {
+            let trouble = self.trouble();
+            return Readiness::NotReady(trouble.unwrap_or_else(|| "not warmed up yet".into()));
+        }
+        let table = self.table.load();
+        match table.shards.iter().any(|shard| shard.primary.is_up()) {
+            true => Readiness::Ready,
+            false => Readiness::NotReady(self.trouble().unwrap_or_else(|| self.why_unknown())),
+        }
+    }
+
+    /// The last reason why nothing can be reached, for a call that finds no node at all.
+    pub fn failure(&self) -> Option<super::link::LinkFailure> {
+        let nodes = self.pool.all();
+        nodes.iter().find_map(|node| node.failure())
+    }
+
+    /// The shard of a slot.
+    pub fn shard_of(&self, slot: Slot) -> ShardId {
+        self.table.load().shard_of(slot)
+    }
+}
+
+fn why_down(node: &Arc<Node>) -> Option<String> {
+    node.failure()
+        .map(|failure| format!("{}: {}", node.address(), failure.why))
+}

@@ -1,0 +1,50 @@
+//! What the parts of one store share. Never knows which node serves what.
+
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::{Notify, broadcast};
+
+use super::carrier::Carrier;
+use super::options::{ClusterOptions, ClusterOptionsError};
+use super::source::ScriptSet;
+use crate::store::ShardEvent;
+
+/// Options, scripts, and the bells that one part rings for another.
+pub(super) struct Shared {
+    pub options: ClusterOptions,
+    pub carrier: Carrier,
+    pub scripts: ScriptSet,
+    /// A connection came or went, or the slot table changed: who waits may look again.
+    pub changed: Notify,
+    /// The slot table may be wrong: read it anew.
+    pub refresh: Notify,
+    pub events: broadcast::Sender<ShardEvent>,
+    /// Script calls sent so far.
+    pub calls_sent: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(options: ClusterOptions, scripts: ScriptSet) -> Result<Self, ClusterOptionsError> {
+        options.validate()?;
+        let tls = match options.url.tls {
+            true => Some(options.tls.connector()?),
+            false => None,
+        };
+        let (events, _) = broadcast::channel(options.events_len_max);
+        Ok(Shared {
+            carrier: Carrier::new(tls),
+            options,
+            scripts,
+            changed: Notify::new(),
+            refresh: Notify::new(),
+            events,
+            calls_sent: AtomicU64::new(0),
+        })
+    }
+
+    /// Tells who listens; nobody need.
+    pub fn tell(&self, event: ShardEvent) {
+        tracing::info!(?event, "a shard changed");
+        let _ = self.events.send(event);
+    }
+}

@@ -1,0 +1,225 @@
+//! Which node serves which slot. A snapshot; only the owner of a slot can be corrected in place,
+//! by what a node itself says (MOVED). Never asks anybody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::address::NodeAddress;
+use super::node::Node;
+use super::view::Merged;
+use crate::model::Slot;
+use crate::store::{ShardEvent, ShardId, SlotRanges};
+
+/// A slot that nobody serves.
+const NOBODY: u16 = u16::MAX;
+
+/// A shard as the table has it.
+pub(super) struct Shard {
+    pub id: ShardId,
+    pub primary: Arc<Node>,
+}
+
+/// Who serves what.
+pub(super) struct Table {
+    /// Every known node, and the shard that it belongs to; primaries first, in shard order.
+    members: Vec<(Arc<Node>, ShardId)>,
+    pub shards: Vec<Shard>,
+    owners: Vec<AtomicU16>,
+    /// Whether slots mean something: false for a single server.
+    pub is_cluster: bool,
+    ids_used: u32,
+}
+
+impl Table {
+    /// Nothing is known yet.
+    pub fn unknown() -> Self {
+        Table {
+            members: Vec::new(),
+            shards: Vec::new(),
+            owners: Vec::new(),
+            is_cluster: false,
+            ids_used: 0,
+        }
+    }
+
+    /// One server for everything.
+    pub fn single(node: Arc<Node>) -> Self {
+        let id = ShardId::new(1);
+        Table {
+            members: vec![(Arc::clone(&node), id)],
+            shards: vec![Shard { id, primary: node }],
+            owners: all_slots(|_| 0),
+            is_cluster: false,
+            ids_used: 1,
+        }
+    }
+
+    /// The table of a merged view. A shard keeps the number that it had in `before`: by its
+    /// primary, else by the new primary having been one of its replicas.
+    pub fn clustered(
+        merged: &Merged,
+        before: &Table,
+        mut node_at: impl FnMut(&NodeAddress) -> Option<Arc<Node>>,
+    ) -> Self {
+        let mut ids_used = before.ids_used;
+        let ids = inherit(merged, before, &mut ids_used);
+        let mut members = Vec::new();
+        let mut shards = Vec::new();
+        let mut places = Vec::with_capacity(merged.shards.len());
+        for (shard, id) in merged.shards.iter().zip(&ids) {
+            let Some(primary) = node_at(&shard.primary) else {
+                places.push(NOBODY);
+                continue;
+            };
+            places.push(u16::try_from(members.len()).unwrap_or(NOBODY));
+            members.push((Arc::clone(&primary), *id));
+            shards.push(Shard { id: *id, primary });
+        }
+        for (shard, id) in merged.shards.iter().zip(&ids) {
+            let replicas = shard.replicas.iter().filter_map(&mut node_at);
+            members.extend(replicas.map(|replica| (replica, *id)));
+        }
+        members.truncate(usize::from(NOBODY));
+        let owner = |slot: usize| {
+            let shard = merged.owners.get(slot).copied().flatten();
+            shard
+                .and_then(|s| places.get(usize::from(s)).copied())
+                .unwrap_or(NOBODY)
+        };
+        Table {
+            owners: all_slots(owner),
+            members,
+            shards,
+            is_cluster: true,
+            ids_used,
+        }
+    }
+
+    fn member(&self, slot: Slot) -> Option<&(Arc<Node>, ShardId)> {
+        let owner = self
+            .owners
+            .get(usize::from(slot.get()))?
+            .load(Ordering::Relaxed);
+        self.members.get(usize::from(owner))
+    }
+
+    /// Who serves `slot`.
+    pub fn owner(&self, slot: Slot) -> Option<&Arc<Node>> {
+        self.member(slot).map(|(node, _)| node)
+    }
+
+    /// The shard of `slot`; the whole store while nobody serves it.
+    pub fn shard_of(&self, slot: Slot) -> ShardId {
+        self.member(slot)
+            .map_or(ShardId::WHOLE, |(_, shard)| *shard)
+    }
+
+    /// The shard of which `address` is a member that isn't its primary.
+    pub fn shard_of_replica(&self, address: &NodeAddress) -> Option<ShardId> {
+        let replicas = self.members.get(self.shards.len()..)?;
+        let found = replicas.iter().find(|(node, _)| node.address() == address);
+        found.map(|(_, shard)| *shard)
+    }
+
+    /// Takes a node's word that `address` serves `slot`. Returns whether that node is known here.
+    pub fn correct(&self, slot: Slot, address: &NodeAddress) -> bool {
+        let place = self
+            .members
+            .iter()
+            .position(|(node, _)| node.address() == address);
+        let Some(place) = place.and_then(|place| u16::try_from(place).ok()) else {
+            return false;
+        };
+        if let Some(owner) = self.owners.get(usize::from(slot.get())) {
+            owner.store(place, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// The slots of a shard.
+    pub fn slots_of(&self, shard: ShardId) -> SlotRanges {
+        SlotRanges::from_ascending(slots().filter(|slot| self.shard_of(*slot) == shard))
+    }
+
+    /// Slots that nobody serves.
+    pub fn unserved(&self) -> usize {
+        slots().filter(|slot| self.owner(*slot).is_none()).count()
+    }
+
+    /// Every known node.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.members.iter().map(|(node, _)| node)
+    }
+
+    /// What changed since `before`: promotions, and slots that went from shard to shard.
+    pub fn news_since(&self, before: &Table) -> Vec<ShardEvent> {
+        let mut news = Vec::new();
+        for shard in &self.shards {
+            let old = before.shards.iter().find(|old| old.id == shard.id);
+            let to = shard.primary.address();
+            if let Some(old) = old.filter(|old| old.primary.address() != to) {
+                news.push(ShardEvent::Promoted {
+                    shard: shard.id,
+                    slots: self.slots_of(shard.id),
+                    from: old.primary.address().to_string(),
+                    to: to.to_string(),
+                });
+            }
+            let came = slots().filter(|slot| {
+                let was = before.shard_of(*slot);
+                self.shard_of(*slot) == shard.id && was != shard.id && was != ShardId::WHOLE
+            });
+            let slots = SlotRanges::from_ascending(came);
+            if !slots.is_empty() {
+                let shard = shard.id;
+                news.push(ShardEvent::Moved { shard, slots });
+            }
+        }
+        news
+    }
+}
+
+fn slots() -> impl Iterator<Item = Slot> {
+    (0..Slot::COUNT).filter_map(Slot::new)
+}
+
+fn all_slots(owner: impl Fn(usize) -> u16) -> Vec<AtomicU16> {
+    (0..usize::from(Slot::COUNT))
+        .map(|slot| AtomicU16::new(owner(slot)))
+        .collect()
+}
+
+/// The shards' numbers: what they had before, else new ones.
+fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> {
+    let primaries = before.shards.iter().map(|s| (s.primary.address(), s.id));
+    let primaries: HashMap<_, _> = primaries.collect();
+    let members = before
+        .members
+        .iter()
+        .map(|(node, id)| (node.address(), *id));
+    let members: HashMap<_, _> = members.collect();
+    let mut ids: Vec<Option<ShardId>> = merged
+        .shards
+        .iter()
+        .map(|shard| primaries.get(&shard.primary).copied())
+        .collect();
+    for place in 0..ids.len() {
+        let (Some(None), Some(shard)) = (ids.get(place), merged.shards.get(place)) else {
+            continue;
+        };
+        let was = members.get(&shard.primary).copied();
+        let id = was
+            .filter(|id| !ids.contains(&Some(*id)))
+            .unwrap_or_else(|| {
+                *ids_used += 1;
+                ShardId::new(*ids_used)
+            });
+        if let Some(slot) = ids.get_mut(place) {
+            *slot = Some(id);
+        }
+    }
+    ids.into_iter()
+        .map(|id| id.unwrap_or(ShardId::WHOLE))
+        .collect()
+}
