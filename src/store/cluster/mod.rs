@@ -17,6 +17,7 @@ mod options;
 mod pool;
 mod reading;
 mod router;
+pub mod script;
 mod shared;
 mod source;
 mod subscription;

@@ -1,0 +1,259 @@
+//! A charge or peek as a script call, and its reply as outcomes.
+//!
+//! Which requests are admitted is the script's word. What is left, when it resets, and when a
+//! counter or bucket has room again is read from the states that it found, by the same pure
+//! algorithms that the memory store runs. Never admits by itself.
+
+use std::sync::Arc;
+
+use fred::types::Value;
+
+use super::compose::Layout;
+use super::keys::{self, Keys};
+use super::reply::Reply;
+use super::state::State;
+use super::{Operation, Script, Scripts};
+use crate::model::{Algorithm, Ceiling, KeyPrefix, Micros, Slot, Timestamp, UNITS_MAX};
+use crate::store::{
+    CallClock, CallKind, CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, Outcome,
+    StoreError, StoreErrorKind,
+};
+
+/// Requests that one call carries at most: longer ones would hold a server up too long.
+pub const REQUESTS_MAX: usize = 256;
+
+/// The latest instant that a script can still calculate with: 2^53 us less two longest windows.
+const INSTANT_MAX: u64 = (1 << 53) - 2 * 366 * 86_400 * 1_000_000 - 1;
+
+/// A [`ChargeCall`] on its way to a server.
+#[derive(Debug)]
+pub struct ChargeScript {
+    call: ChargeCall,
+    script: Arc<Script>,
+    slot: Slot,
+    keys: Vec<String>,
+    has_log: bool,
+}
+
+impl ChargeScript {
+    /// The script for a call.
+    ///
+    /// # Errors
+    /// When the call has no request or more than [`REQUESTS_MAX`], or asks for a lease together
+    /// with other requests or on a ceiling that is no sliding log.
+    pub fn new(
+        scripts: &Scripts,
+        prefix: &KeyPrefix,
+        call: ChargeCall,
+    ) -> Result<Self, StoreError> {
+        check(&call)?;
+        let ceilings = &call.target.ceilings;
+        let caller = call.requests.iter().any(|r| r.origin == IdOrigin::Caller);
+        let layout = Layout::new(ceilings.iter().map(|c| c.algorithm).collect(), caller);
+        let names = Keys::of(prefix, &call.target);
+        Ok(ChargeScript {
+            script: scripts.get(operation(call.kind), &layout),
+            slot: names.slot(),
+            keys: layout.keys(&names, ceilings),
+            has_log: layout.has_log(),
+            call,
+        })
+    }
+
+    /// What is sent.
+    pub fn call(&self) -> &ChargeCall {
+        &self.call
+    }
+
+    /// The script to run.
+    pub fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
+    /// The slot of its keys.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether running it twice does the same as running it once: a log holds each id, or every
+    /// id is a caller's and recorded, or nothing is charged.
+    pub fn may_repeat(&self) -> bool {
+        self.has_log
+            || self.call.kind == CallKind::Peek
+            || self
+                .call
+                .requests
+                .iter()
+                .all(|r| r.origin == IdOrigin::Caller)
+    }
+
+    /// `EVALSHA`'s arguments: the hash, the number of keys, keys, numbers. `resent` when an
+    /// earlier attempt may have run.
+    pub fn args(&self, resent: bool) -> Vec<Value> {
+        let call = &self.call;
+        let mut args = Vec::with_capacity(12 + self.keys.len() + 3 * call.requests.len());
+        args.push(self.script.sha1());
+        args.push(number(self.keys.len() as u64));
+        args.extend(
+            self.keys
+                .iter()
+                .map(|key| Value::String(key.as_str().into())),
+        );
+        args.push(instant(call.clock));
+        push_ceilings(&mut args, &call.target.ceilings, call.clock);
+        if self.keys.len() > call.target.ceilings.len() && !self.has_log {
+            push_record(&mut args, &call.target.ceilings, call.clock);
+        }
+        for request in &call.requests {
+            args.push(text(request.id.as_str()));
+            args.push(number(request.cost.min(UNITS_MAX + 1)));
+            args.push(text(&how(request, resent)));
+        }
+        args
+    }
+
+    /// The outcomes in a reply.
+    ///
+    /// # Errors
+    /// When the reply makes no sense or isn't this call's.
+    pub fn decode(&self, value: Value) -> Result<ChargeReply, StoreError> {
+        let mut reply = Reply::new("charge", value)?;
+        if let Some(first) = self.call.requests.first() {
+            reply.expect(first.id.as_str())?;
+        }
+        let now = Timestamp::from_micros(reply.count()?);
+        let ceilings = &self.call.target.ceilings;
+        let mut states = Vec::with_capacity(ceilings.len());
+        for ceiling in ceilings {
+            states.push(State::read(&mut reply, ceiling, now)?);
+        }
+        let mut outcomes = Vec::with_capacity(self.call.requests.len());
+        for request in &self.call.requests {
+            outcomes.push(self.outcome(&mut reply, &mut states, request, now)?);
+        }
+        reply.end()?;
+        Ok(ChargeReply { at: now, outcomes })
+    }
+
+    fn outcome(
+        &self,
+        reply: &mut Reply,
+        states: &mut [State],
+        request: &ChargeRequest,
+        now: Timestamp,
+    ) -> Result<Outcome, StoreError> {
+        let ceilings = &self.call.target.ceilings;
+        let verdict = reply.integer()?;
+        let mut outcomes = Vec::with_capacity(ceilings.len());
+        for (ceiling, state) in ceilings.iter().zip(states) {
+            let mut retry = None;
+            let mut delay = None;
+            match verdict {
+                0 => {
+                    if ceiling.algorithm == Algorithm::SlidingLog {
+                        state.set_wait(reply.count()?);
+                    }
+                    retry = state.retry(ceiling, request.cost, now);
+                }
+                1 => {
+                    delay = state.delay(ceiling, now);
+                    if self.call.kind == CallKind::Charge {
+                        state.charge(ceiling, request, now);
+                    }
+                }
+                2 => delay = state.delay_of_repeat(ceiling, request.cost, now),
+                _ => return Err(reply.error("a verdict is none")),
+            }
+            let standing = state.standing(ceiling, now);
+            outcomes.push(CeilingOutcome {
+                remaining: standing.remaining,
+                reset_after: standing.reset_after,
+                retry,
+                delay,
+            });
+        }
+        let outcome = Outcome {
+            ceilings: outcomes,
+            repeated: verdict == 2,
+        };
+        if outcome.is_admitted() == (verdict == 0) {
+            return Err(reply.error("no ceiling refuses what was denied"));
+        }
+        Ok(outcome)
+    }
+}
+
+fn check(call: &ChargeCall) -> Result<(), StoreError> {
+    let refuse = |why: &str| Err(StoreError::not_run("charge", StoreErrorKind::Refused, why));
+    let held = call.requests.iter().any(|r| r.held_for.is_some());
+    let logs = |c: &Ceiling| c.algorithm == Algorithm::SlidingLog;
+    match call.requests.len() {
+        0 => refuse("a call without a request"),
+        n if n > REQUESTS_MAX => refuse("a call with more than 256 requests"),
+        n if held && n > 1 => refuse("a lease is asked for alone"),
+        _ if held && !call.target.ceilings.iter().all(logs) => refuse("a lease needs sliding logs"),
+        _ => Ok(()),
+    }
+}
+
+const fn operation(kind: CallKind) -> Operation {
+    match kind {
+        CallKind::Charge => Operation::Charge,
+        CallKind::Peek => Operation::Peek,
+    }
+}
+
+fn how(request: &ChargeRequest, resent: bool) -> String {
+    let origin = match request.origin {
+        IdOrigin::Caller => "c",
+        IdOrigin::Fresh if !resent => "f",
+        IdOrigin::Fresh | IdOrigin::Resent => "r",
+    };
+    match request.held_for {
+        Some(held) => format!("{origin}{}", held.get().min(INSTANT_MAX)),
+        None => origin.to_owned(),
+    }
+}
+
+pub(super) fn instant(clock: CallClock) -> Value {
+    match clock {
+        CallClock::Store => text(""),
+        CallClock::At(at) => number(at.as_micros().min(INSTANT_MAX)),
+    }
+}
+
+pub(super) fn push_ceilings(args: &mut Vec<Value>, ceilings: &[Ceiling], clock: CallClock) {
+    for ceiling in ceilings {
+        let (quota, window) = (ceiling.quota, ceiling.quota.window());
+        args.push(number(quota.limit()));
+        args.push(number(window.get()));
+        match ceiling.algorithm {
+            Algorithm::SlidingLog => {
+                let (expiry, due) = keys::log_expiry(window, clock);
+                args.push(number(expiry));
+                args.push(number(due));
+            }
+            Algorithm::SlidingCounter => args.push(number(keys::counter_expiry(window, 2, clock))),
+            Algorithm::FixedWindow => args.push(number(keys::counter_expiry(window, 1, clock))),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                args.push(number(quota.burst()));
+                args.push(number(keys::bucket_slack(window, clock)));
+            }
+        }
+    }
+}
+
+pub(super) fn push_record(args: &mut Vec<Value>, ceilings: &[Ceiling], clock: CallClock) {
+    let era = ceilings.iter().map(keys::memory_of).max();
+    let era = era.unwrap_or(Micros::from_secs(1));
+    args.push(number(era.get()));
+    args.push(number(keys::counter_expiry(era, 2, clock)));
+}
+
+pub(super) fn number(n: u64) -> Value {
+    Value::String(n.to_string().into())
+}
+
+pub(super) fn text(text: &str) -> Value {
+    Value::String(text.into())
+}

@@ -1,0 +1,123 @@
+//! A target's keys and how long they live. Never shorter than what they hold still counts.
+
+use crate::model::{Algorithm, Ceiling, HashTag, KeyPrefix, Micros, Quota, Scope, Slot, Target};
+use crate::store::CallClock;
+
+/// What keys live beyond their use, at the least.
+const SLACK_MIN: Micros = Micros::from_millis(2);
+/// What keys of counters live beyond their window: it costs nothing, they are refreshed by window.
+const COUNTER_SLACK: Micros = Micros::from_secs(1);
+/// A caller's clock and the server's, which expires keys, may run apart: by as much in a window.
+const CLOCK_SLACK: Micros = Micros::from_secs(60);
+
+/// The keys of one target.
+pub(super) struct Keys {
+    stem: String,
+    region: Option<String>,
+}
+
+impl Keys {
+    pub fn of(prefix: &KeyPrefix, target: &Target) -> Self {
+        Keys {
+            stem: HashTag::of(&target.subject).stem(prefix, &target.policy.name),
+            region: target.region.as_ref().map(|region| region.key_part()),
+        }
+    }
+
+    pub fn slot(&self) -> Slot {
+        Slot::of(self.stem.as_bytes())
+    }
+
+    fn base(&self, scope: Scope) -> String {
+        match (scope, &self.region) {
+            (Scope::Region, Some(region)) => format!("{}:r:{region}", self.stem),
+            _ => format!("{}:g", self.stem),
+        }
+    }
+
+    /// A ceiling's own key.
+    pub fn ceiling(&self, ceiling: &Ceiling) -> String {
+        self.base(ceiling.scope) + suffix(ceiling.algorithm)
+    }
+
+    /// The companion of a ceiling that is a sliding log.
+    pub fn companion(&self, ceiling: &Ceiling) -> String {
+        self.base(ceiling.scope) + ":x"
+    }
+
+    /// The records of ids of a target whose first ceiling is this one.
+    pub fn records(&self, first: &Ceiling) -> [String; 2] {
+        let base = self.base(first.scope);
+        [format!("{base}:i0"), format!("{base}:i1")]
+    }
+}
+
+const fn suffix(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingLog => "",
+        Algorithm::SlidingCounter => ":c",
+        Algorithm::FixedWindow => ":f",
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => ":b",
+    }
+}
+
+/// Every key that a target may have, whichever algorithms its policy had or has: what `UNLINK`
+/// takes to forget it. All share `Slot::of` the first.
+pub fn reset_keys(prefix: &KeyPrefix, target: &Target) -> Vec<String> {
+    let keys = Keys::of(prefix, target);
+    let mut bases = vec![keys.base(Scope::Global)];
+    if keys.region.is_some() {
+        bases.push(keys.base(Scope::Region));
+    }
+    bases
+        .iter()
+        .flat_map(|base| ["", ":x", ":c", ":f", ":b", ":i0", ":i1"].map(|s| base.clone() + s))
+        .collect()
+}
+
+/// What a key lives beyond its use when its entries come by this clock.
+pub(super) fn slack(window: Micros, clock: CallClock) -> Micros {
+    let part = Micros::new(window.get() / 32).max(SLACK_MIN);
+    match clock {
+        CallClock::Store => part,
+        CallClock::At(_) => part.saturating_add(window).saturating_add(CLOCK_SLACK),
+    }
+}
+
+/// Expiry of a log, and the remaining life at which it is due for a refresh, in milliseconds.
+/// A refresh also trims, so `remaining` is never staler than a 64th of the window.
+pub(super) fn log_expiry(window: Micros, clock: CallClock) -> (u64, u64) {
+    let slack = slack(window, clock);
+    let due = window.saturating_add(Micros::new(slack.get() / 2));
+    (
+        window.saturating_add(slack).ceil_millis(),
+        due.ceil_millis(),
+    )
+}
+
+/// Expiry of a counter that is needed for `windows` windows, in milliseconds.
+pub(super) fn counter_expiry(window: Micros, windows: u64, clock: CallClock) -> u64 {
+    let use_us = Micros::new(window.get().saturating_mul(windows));
+    let slack = slack(window, clock).saturating_add(COUNTER_SLACK);
+    use_us.saturating_add(slack).ceil_millis()
+}
+
+/// What a bucket's key lives beyond its drain, in milliseconds.
+pub(super) fn bucket_slack(window: Micros, clock: CallClock) -> u64 {
+    slack(window, clock)
+        .saturating_add(COUNTER_SLACK)
+        .ceil_millis()
+}
+
+/// How long a charge can matter to a ceiling.
+pub(super) fn memory_of(ceiling: &Ceiling) -> Micros {
+    let quota: Quota = ceiling.quota;
+    if !ceiling.algorithm.has_burst() || quota.limit() == 0 {
+        return quota.window();
+    }
+    let drain = u128::from(quota.burst()) * u128::from(quota.window().get());
+    let drain = drain.div_ceil(u128::from(quota.limit()));
+    quota
+        .window()
+        .max(Micros::new(u64::try_from(drain).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,164 @@
+//! A ceiling's state as a script found it, and what the pure algorithms say of it.
+//! Never decides whether a request is admitted: the script has.
+
+use fred::types::Value;
+
+use super::reply::{Reply, integer};
+use crate::algorithm::{FixedWindow, Meter, SlidingCounter, Standing, leaky_bucket};
+use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Timestamp};
+use crate::store::{ChargeRequest, StoreError};
+
+/// A state, settled at the call's instant.
+pub(super) enum State {
+    Log {
+        used: u64,
+        newest: Option<Timestamp>,
+        wait: Micros,
+    },
+    Counter(SlidingCounter),
+    Window(FixedWindow),
+    Meter(Meter),
+}
+
+impl State {
+    pub fn read(reply: &mut Reply, ceiling: &Ceiling, now: Timestamp) -> Result<Self, StoreError> {
+        let quota = ceiling.quota;
+        Ok(match ceiling.algorithm {
+            Algorithm::SlidingLog => State::Log {
+                used: reply.count()?,
+                newest: u64::try_from(reply.integer()?)
+                    .ok()
+                    .map(Timestamp::from_micros),
+                wait: Micros::ZERO,
+            },
+            Algorithm::SlidingCounter => {
+                let [index, window, current, previous] = fields(reply)?;
+                let counter = SlidingCounter {
+                    index,
+                    window: Micros::new(window),
+                    previous,
+                    current,
+                };
+                State::Counter(counter.settle(quota, now))
+            }
+            Algorithm::FixedWindow => {
+                let [index, window, used] = fields(reply)?;
+                let counter = FixedWindow {
+                    index,
+                    window: Micros::new(window),
+                    used,
+                };
+                State::Window(counter.settle(quota, now))
+            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                State::Meter(meter(reply)?.settle(quota, now))
+            }
+        })
+    }
+
+    /// What the script found by walking the log.
+    pub fn set_wait(&mut self, us: u64) {
+        if let State::Log { wait, .. } = self {
+            *wait = Micros::new(us);
+        }
+    }
+
+    /// This ceiling's refusal of a request that was denied.
+    pub fn retry(&self, ceiling: &Ceiling, cost: Cost, now: Timestamp) -> Option<Retry> {
+        let quota = ceiling.quota;
+        match self {
+            State::Log { .. } if cost > quota.limit() => Some(Retry::Never),
+            State::Log { wait, .. } => (*wait > Micros::ZERO).then_some(Retry::After(*wait)),
+            State::Counter(counter) => counter.decide(quota, now, cost).retry(),
+            State::Window(counter) => counter.decide(quota, now, cost).retry(),
+            State::Meter(meter) => meter.decide(quota, now, cost).retry(),
+        }
+    }
+
+    /// Charges what the script charged.
+    pub fn charge(&mut self, ceiling: &Ceiling, request: &ChargeRequest, now: Timestamp) {
+        let cost = request.cost;
+        match self {
+            _ if cost == 0 => {}
+            State::Log { used, newest, .. } => {
+                *used = used.saturating_add(cost);
+                *newest = (*newest).max(Some(now + request.held_for.unwrap_or_default()));
+            }
+            State::Counter(counter) => *counter = counter.charge(cost),
+            State::Window(counter) => *counter = counter.charge(cost),
+            State::Meter(meter) => *meter = meter.charge(ceiling.quota, now, cost),
+        }
+    }
+
+    /// How long what is admitted now waits for its turn.
+    pub fn delay(&self, ceiling: &Ceiling, now: Timestamp) -> Option<Micros> {
+        match self {
+            State::Meter(meter) if delays(ceiling) => Some(leaky_bucket::delay(*meter, now)),
+            _ => None,
+        }
+    }
+
+    /// How long what was admitted before still waits.
+    pub fn delay_of_repeat(&self, ceiling: &Ceiling, cost: Cost, now: Timestamp) -> Option<Micros> {
+        match self {
+            State::Meter(meter) if delays(ceiling) => Some(leaky_bucket::delay_of_repeat(
+                *meter,
+                ceiling.quota,
+                now,
+                cost,
+            )),
+            _ => None,
+        }
+    }
+
+    pub fn standing(&self, ceiling: &Ceiling, now: Timestamp) -> Standing {
+        let quota = ceiling.quota;
+        match self {
+            State::Log { used, newest, .. } => Standing {
+                remaining: quota.limit().saturating_sub(*used),
+                reset_after: newest.map_or(Micros::ZERO, |at| (at + quota.window()).since(now)),
+            },
+            State::Counter(counter) => counter.standing(quota, now),
+            State::Window(counter) => counter.standing(quota, now),
+            State::Meter(meter) => meter.standing(quota, now),
+        }
+    }
+}
+
+fn delays(ceiling: &Ceiling) -> bool {
+    ceiling.algorithm == Algorithm::LeakyBucket && ceiling.delay
+}
+
+/// The fields of a hash; all 0 when it wasn't there.
+fn fields<const N: usize>(reply: &mut Reply) -> Result<[u64; N], StoreError> {
+    let mut numbers = [0; N];
+    let Value::Array(values) = reply.next()? else {
+        return Err(reply.error("a counter's state is no list"));
+    };
+    for (number, value) in numbers.iter_mut().zip(&values) {
+        let read = match value {
+            Value::Null => Some(0),
+            value => integer(value).and_then(|n| u64::try_from(n).ok()),
+        };
+        *number = read.ok_or_else(|| reply.error("a counter's field is no count"))?;
+    }
+    Ok(numbers)
+}
+
+fn meter(reply: &mut Reply) -> Result<Meter, StoreError> {
+    let value = reply.next()?;
+    let Some(text) = value.as_bytes() else {
+        return Ok(Meter::default());
+    };
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let mut parts = text.split(' ').map(|part| part.parse::<u64>().ok());
+    match [(); 4].map(|()| parts.next().flatten()) {
+        [Some(tat), Some(fraction), Some(limit), Some(window)] => Ok(Meter {
+            tat: Timestamp::from_micros(tat),
+            fraction,
+            limit,
+            window: Micros::new(window),
+        }),
+        _ => Err(reply.error("a bucket's state is none")),
+    }
+}
