@@ -4,6 +4,7 @@
 //! first served, and charges every ceiling of a request or none. A denial writes nothing. An id
 //! that was charged before charges nothing and is answered as admitted.
 
+mod any;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod error;
@@ -14,6 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use any::AnyStore;
 pub use error::{StoreError, StoreErrorKind};
 pub use shard::{ShardEvent, ShardId, SlotRanges};
 

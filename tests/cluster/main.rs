@@ -1,4 +1,7 @@
 //! The cluster store on real servers: processes on loopback, started by each test.
 
+mod charging;
+mod faults;
 mod fleet;
 mod support;
+mod traffic;

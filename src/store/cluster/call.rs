@@ -69,12 +69,19 @@ struct Trial<'a, C> {
     pause: Duration,
 }
 
+/// A call's answer.
+pub(super) struct Answer {
+    pub value: Value,
+    /// An earlier attempt may have run.
+    pub resent: bool,
+}
+
 /// Carries a call to its end.
 pub(super) async fn run<C: Call>(
     router: &Router,
     shared: &Shared,
     call: &C,
-) -> Result<Value, StoreError> {
+) -> Result<Answer, StoreError> {
     let mut trial = Trial {
         router,
         shared,
@@ -83,7 +90,11 @@ pub(super) async fn run<C: Call>(
         doubt: false,
         pause: PAUSE_MIN,
     };
-    trial.run().await
+    let value = trial.run().await?;
+    Ok(Answer {
+        value,
+        resent: trial.doubt,
+    })
 }
 
 impl<C: Call> Trial<'_, C> {

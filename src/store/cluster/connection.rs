@@ -204,10 +204,10 @@ impl Connection {
 
     /// Loads every script, and checks that the server knows it by our hash.
     pub async fn load(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
-        for script in scripts.iter() {
-            let args = vec!["LOAD".into(), script.body()];
+        for script in scripts.in_use() {
+            let args = vec!["LOAD".into(), script.text()];
             let loaded = self.command("SCRIPT", args, deadline).await?;
-            if loaded != script.sha() {
+            if loaded != script.sha1() {
                 let name = script.name();
                 return Err(Fault::Lost(format!("script {name} has another hash there")));
             }

@@ -16,7 +16,6 @@ use fred::types::Value;
 
 use super::ClusterStore;
 use super::call::{Call, run};
-use super::source::Script;
 use super::subscription::{Subscription, keep_subscribed};
 use crate::model::Slot;
 use crate::store::{StoreError, StoreErrorKind};
@@ -54,10 +53,6 @@ impl Channel {
     }
 }
 
-pub(super) fn script() -> Script {
-    Script::new("fleet", include_str!("../../../lua/fleet.lua"))
-}
-
 impl ClusterStore {
     /// Says that `node` (1 to 64 bytes) lives for `ttl` from now, and returns how many nodes
     /// live; 0 as `ttl` lets it leave. Call it three times a `ttl`.
@@ -93,14 +88,14 @@ impl ClusterStore {
     ) -> Result<(u64, Vec<String>), StoreError> {
         let key = format!("{}:{{nodes}}", self.prefix());
         let call = Beat {
-            sha: self.fleet_script.sha(),
+            sha: self.shared.scripts.fleet.sha1(),
             key,
             node,
             ttl_ms,
             deadline,
         };
         let reply = run(&self.router, &self.shared, &call).await?;
-        read_beat(reply).ok_or_else(|| {
+        read_beat(reply.value).ok_or_else(|| {
             let kind = StoreErrorKind::Protocol;
             StoreError::unknown("heartbeat", kind, "the reply makes no sense")
         })
@@ -128,7 +123,7 @@ impl ClusterStore {
             deadline,
         };
         let reply = run(&self.router, &self.shared, &call).await?;
-        Ok(reply.as_u64().unwrap_or(0))
+        Ok(reply.value.as_u64().unwrap_or(0))
     }
 
     /// Listens, through reconnections and failovers, until the subscription is dropped. A

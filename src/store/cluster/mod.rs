@@ -6,6 +6,7 @@
 mod address;
 mod call;
 mod carrier;
+mod charging;
 mod connection;
 mod fault;
 mod fleet;
@@ -38,12 +39,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 
-use crate::model::{Slot, Target};
-use crate::store::{Readiness, ShardEvent, ShardId};
+use crate::model::KeyPrefix;
+use crate::store::{Readiness, ShardEvent};
 use guard::Owned;
 use router::Router;
 use shared::Shared;
-use source::{Script, ScriptSet};
 
 /// The store on Redis or Valkey. Connects in the background and for ever: it can be built before
 /// any server is there, and says by [`ClusterStore::readiness`] what it still waits for. Dropped,
@@ -51,7 +51,6 @@ use source::{Script, ScriptSet};
 pub struct ClusterStore {
     shared: Arc<Shared>,
     router: Arc<Router>,
-    fleet_script: Script,
     _keeper: Owned<()>,
 }
 
@@ -65,14 +64,11 @@ impl ClusterStore {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClusterOptionsError::NoRuntime);
         }
-        let fleet_script = fleet::script();
-        let scripts = ScriptSet::new([fleet_script.clone()]);
-        let shared = Arc::new(Shared::new(options, scripts)?);
+        let shared = Arc::new(Shared::new(options)?);
         let (router, keeper) = Router::start(Arc::clone(&shared));
         Ok(ClusterStore {
             shared,
             router,
-            fleet_script,
             _keeper: keeper,
         })
     }
@@ -104,8 +100,12 @@ impl ClusterStore {
         }
     }
 
+    fn key_prefix(&self) -> &KeyPrefix {
+        &self.shared.options.key_prefix
+    }
+
     fn prefix(&self) -> &str {
-        self.shared.options.key_prefix.as_str()
+        self.key_prefix().as_str()
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(options: ClusterOptions, scripts: ScriptSet) -> Result<Self, ClusterOptionsError> {
+    pub fn new(options: ClusterOptions) -> Result<Self, ClusterOptionsError> {
         options.validate()?;
         let tls = match options.url.tls {
             true => Some(options.tls.connector()?),
@@ -34,7 +34,7 @@ impl Shared {
         Ok(Shared {
             carrier: Carrier::new(tls),
             options,
-            scripts,
+            scripts: ScriptSet::new(),
             changed: Notify::new(),
             refresh: Notify::new(),
             events,

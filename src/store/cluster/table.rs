@@ -26,8 +26,6 @@ pub(super) struct Table {
     members: Vec<(Arc<Node>, ShardId)>,
     pub shards: Vec<Shard>,
     owners: Vec<AtomicU16>,
-    /// Whether slots mean something: false for a single server.
-    pub is_cluster: bool,
     ids_used: u32,
 }
 
@@ -38,7 +36,6 @@ impl Table {
             members: Vec::new(),
             shards: Vec::new(),
             owners: Vec::new(),
-            is_cluster: false,
             ids_used: 0,
         }
     }
@@ -50,7 +47,6 @@ impl Table {
             members: vec![(Arc::clone(&node), id)],
             shards: vec![Shard { id, primary: node }],
             owners: all_slots(|_| 0),
-            is_cluster: false,
             ids_used: 1,
         }
     }
@@ -91,7 +87,6 @@ impl Table {
             owners: all_slots(owner),
             members,
             shards,
-            is_cluster: true,
             ids_used,
         }
     }

@@ -86,7 +86,7 @@ pub struct Script {
 }
 
 impl Script {
-    fn new(name: String, text: String) -> Self {
+    pub(super) fn new(name: String, text: String) -> Self {
         let sha1 = Value::String(sha1_hex(text.as_bytes()).into());
         let text = Value::String(text.into());
         Script { name, text, sha1 }

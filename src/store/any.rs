@@ -1,0 +1,68 @@
+//! Either store, chosen when a program starts. Never adds anything to what it holds.
+
+#[cfg(feature = "cluster")]
+use super::cluster::ClusterStore;
+use super::memory::MemoryStore;
+use super::{
+    ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store, StoreError,
+};
+use crate::model::Target;
+
+/// A store that was chosen at run time.
+pub enum AnyStore {
+    /// In this process.
+    Memory(MemoryStore),
+    /// On Redis or Valkey.
+    #[cfg(feature = "cluster")]
+    Cluster(ClusterStore),
+}
+
+/// The same expression on whichever store it is.
+macro_rules! either {
+    ($any:expr, $store:ident => $do:expr) => {
+        match $any {
+            AnyStore::Memory($store) => $do,
+            #[cfg(feature = "cluster")]
+            AnyStore::Cluster($store) => $do,
+        }
+    };
+}
+
+impl Store for AnyStore {
+    async fn charge(&self, call: ChargeCall) -> Result<ChargeReply, StoreError> {
+        either!(self, store => store.charge(call).await)
+    }
+
+    async fn refund(&self, call: RefundCall) -> Result<Refunded, StoreError> {
+        either!(self, store => store.refund(call).await)
+    }
+
+    async fn reset(&self, call: ResetCall) -> Result<(), StoreError> {
+        either!(self, store => store.reset(call).await)
+    }
+
+    fn readiness(&self) -> Readiness {
+        either!(self, store => store.readiness())
+    }
+
+    fn calls_sent(&self) -> u64 {
+        either!(self, store => store.calls_sent())
+    }
+
+    fn shard_of(&self, target: &Target) -> ShardId {
+        either!(self, store => store.shard_of(target))
+    }
+}
+
+impl From<MemoryStore> for AnyStore {
+    fn from(store: MemoryStore) -> Self {
+        AnyStore::Memory(store)
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl From<ClusterStore> for AnyStore {
+    fn from(store: ClusterStore) -> Self {
+        AnyStore::Cluster(store)
+    }
+}
