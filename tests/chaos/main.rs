@@ -1,4 +1,6 @@
 //! The clusters under test and the faults, on real nodes.
 
+mod faults;
+mod faults_inside;
 mod lifecycle;
 mod proxy;

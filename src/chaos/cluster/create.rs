@@ -50,10 +50,8 @@ async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(
 }
 
 async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(), ClusterError> {
-    wait_for(
-        "all nodes to know each other",
-        cluster.start_timeout(),
-        || async {
+    cluster
+        .wait_for("all nodes to know each other", || async {
             for node in 0..count {
                 let view = cluster.view(node).await?;
                 let known = view.nodes.iter().filter(|other| other.node.is_some());
@@ -63,42 +61,35 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
                 }
             }
             Ok(Ok(()))
-        },
-    )
-    .await
+        })
+        .await
 }
 
 /// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
 async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
-    let fronts = cluster.nodes.fronts();
+    let fronts = cluster.nodes.fronts().into_iter();
+    let fronts: Vec<_> = fronts.map(|front| front.ip().to_string()).collect();
     if fronts.is_empty() {
         return Ok(());
     }
-    wait_for(
-        "the nodes to name the proxies",
-        cluster.start_timeout(),
-        || async {
+    cluster
+        .wait_for("the nodes to name the proxies", || async {
             for node in 0..cluster.node_count() {
                 let slots = cluster.run(node, &["CLUSTER", "SLOTS"]).await?;
                 // Each entry: first slot, last slot, then the nodes: endpoint, port, name, more.
                 let entries = slots.array().unwrap_or_default().iter();
                 let nodes = entries
                     .filter_map(Reply::array)
-                    .flat_map(|entry| entry.iter().skip(2));
-                let endpoints = nodes.filter_map(|node| node.array()?.first());
-                let own = fronts.iter().map(|front| front.ip().to_string());
-                let own: Vec<_> = own.collect();
-                let strange = endpoints.filter(|endpoint| {
-                    !endpoint.text().is_some_and(|e| own.iter().any(|o| o == e))
-                });
-                if let Some(strange) = strange.last() {
+                    .flat_map(|e| e.iter().skip(2));
+                let mut endpoints = nodes.filter_map(|node| node.array()?.first());
+                let is_front = |reply: &Reply| fronts.iter().any(|f| reply.text() == Some(f));
+                if let Some(strange) = endpoints.find(|endpoint| !is_front(endpoint)) {
                     return Ok(Err(format!("node {node} names {strange:?}")));
                 }
             }
             Ok(Ok(()))
-        },
-    )
-    .await
+        })
+        .await
 }
 
 /// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that

@@ -41,6 +41,7 @@ pub use options::ClusterOptions;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
+use create::wait_for;
 use nodes::{Nodes, address_of};
 use options::Shape;
 use partition::{Cut, Partitions};
@@ -185,6 +186,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn kill(&self, node: usize) -> Result<(), ClusterError> {
+        self.address(node)?;
         self.nodes.kill(node).await
     }
 
@@ -193,6 +195,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's, or [`ClusterError::TimedOut`] after 30 s.
     pub async fn stop(&self, node: usize) -> Result<(), ClusterError> {
+        self.address(node)?;
         self.nodes.stop(node).await
     }
 
@@ -202,6 +205,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// As [`ClusterUnderTest::start`].
     pub async fn restart(&self, node: usize) -> Result<(), ClusterError> {
+        self.address(node)?;
         self.nodes.restart(node).await
     }
 
@@ -210,6 +214,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn pause(&self, node: usize) -> Result<(), ClusterError> {
+        self.address(node)?;
         self.nodes.pause(node).await
     }
 
@@ -218,6 +223,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn resume(&self, node: usize) -> Result<(), ClusterError> {
+        self.address(node)?;
         self.nodes.resume(node).await
     }
 
@@ -254,8 +260,24 @@ impl ClusterUnderTest {
         self.nodes.log(node).await
     }
 
-    pub(crate) fn start_timeout(&self) -> Duration {
-        self.start_timeout
+    pub(super) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Asks until the answer is `Ok(Ok(()))`, for 30 s at most; `Ok(Err(_))` says what is there
+    /// instead. A node that doesn't answer is waited for like one that isn't ready.
+    ///
+    /// # Errors
+    /// [`ClusterError::TimedOut`], or what the probe fails with.
+    pub async fn wait_for<F>(
+        &self,
+        what: &str,
+        probe: impl FnMut() -> F,
+    ) -> Result<(), ClusterError>
+    where
+        F: Future<Output = Result<Result<(), String>, ClusterError>>,
+    {
+        wait_for(what, self.start_timeout, probe).await
     }
 }
 

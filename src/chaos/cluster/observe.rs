@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::create::wait_for;
 use super::options::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
 use crate::chaos::resp::{Connection, Reply};
@@ -151,8 +150,7 @@ impl ClusterUnderTest {
         if self.shape == Shape::Single {
             return self.run(0, &["PING"]).await.map(drop);
         }
-        let limit = self.start_timeout;
-        wait_for("a whole cluster", limit, || self.wholeness()).await
+        self.wait_for("a whole cluster", || self.wholeness()).await
     }
 
     /// `Ok(Err(_))` names the first thing that isn't whole.
