@@ -11,6 +11,7 @@ mod key;
 mod keyspace;
 mod operation;
 mod state;
+mod work;
 
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, RandomState};

@@ -5,18 +5,14 @@
 use std::borrow::Cow;
 
 use super::key::{Keys, Part};
-use super::keyspace::{Keyspace, SlotIndex};
+use super::keyspace::Keyspace;
 use super::state::{State, Taking};
+use super::work::{Work, ids_ceiling};
 use crate::algorithm::Charged;
-use crate::model::{
-    Algorithm, Ceiling, ChargeId, Cost, Micros, Quota, Retry, Scope, Timestamp, UNITS_MAX,
-};
+use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Scope, Timestamp};
 use crate::store::{
     CeilingOutcome, ChargeCall, ChargeRequest, IdOrigin, Outcome, RefundCall, Refunded,
 };
-
-/// How long a key is kept after it is whole again.
-const SLACK: Micros = Micros::from_secs(1);
 
 /// Which maximum was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,142 +21,7 @@ pub(super) enum Full {
     Entries,
 }
 
-/// A key's state, taken out for the length of a call.
-struct Held<'a> {
-    ceiling: Cow<'a, Ceiling>,
-    part: Part<'a>,
-    slot: Option<SlotIndex>,
-    state: State,
-    expires_at: Timestamp,
-    entries_before: usize,
-    charged: bool,
-}
-
-impl<'a> Held<'a> {
-    fn take(
-        space: &mut Keyspace,
-        keys: &Keys<'a>,
-        part: Part<'a>,
-        ceiling: Cow<'a, Ceiling>,
-        (now, steady): (Timestamp, Timestamp),
-    ) -> Self {
-        let slot = space.find(keys, part);
-        let (state, expires_at) = slot.map_or((State::Vacant, steady), |s| space.take(s));
-        let entries_before = state.entries();
-        let state = if expires_at > steady {
-            state.or_empty(ceiling.algorithm)
-        } else {
-            State::empty(ceiling.algorithm)
-        };
-        let mut held = Held {
-            ceiling,
-            part,
-            slot,
-            state,
-            expires_at,
-            entries_before,
-            charged: false,
-        };
-        held.state.settle(&held.ceiling, now);
-        held
-    }
-
-    fn find(&self, id: &ChargeId, now: Timestamp) -> Option<Charged> {
-        self.state.find(id, self.ceiling.quota.window(), now)
-    }
-
-    fn charge(&mut self, taking: &Taking<'_>, steady: Timestamp) {
-        self.state.charge(&self.ceiling, taking);
-        let whole_after = self.state.standing(&self.ceiling, taking.now).reset_after;
-        self.expires_at = steady + whole_after + SLACK;
-        self.charged = true;
-    }
-
-    /// Puts the state where it belongs. How many keys and entries more there are now.
-    fn put_back(self, space: &mut Keyspace, keys: &Keys<'_>, grown: &mut Grown) {
-        let entries = self.state.entries();
-        match self.slot {
-            Some(slot) => space.put(slot, self.state, self.expires_at),
-            None if self.charged => {
-                space.insert(keys, self.part, self.state, self.expires_at);
-                grown.keys += 1;
-            }
-            None => return,
-        }
-        grown.entries += entries;
-        grown.entries_before += self.entries_before;
-    }
-}
-
-/// What a call added.
-#[derive(Default)]
-struct Grown {
-    keys: usize,
-    entries: usize,
-    entries_before: usize,
-}
-
-/// Everything that a call works on.
-struct Work<'a> {
-    ceilings: Vec<Held<'a>>,
-    /// Ids that callers gave, where no log among the ceilings has them.
-    ids: Option<Held<'a>>,
-    now: Timestamp,
-    steady: Timestamp,
-}
-
-impl<'a> Work<'a> {
-    fn take(
-        space: &mut Keyspace,
-        keys: &Keys<'a>,
-        ceilings: &'a [Ceiling],
-        with_ids: bool,
-        now: Timestamp,
-        steady: Timestamp,
-    ) -> Self {
-        let times = (now, steady);
-        let held = |c: &'a Ceiling, space: &mut Keyspace| {
-            Held::take(space, keys, keys.part(c.scope), Cow::Borrowed(c), times)
-        };
-        let record = ids_ceiling(ceilings).filter(|_| with_ids);
-        Work {
-            ceilings: ceilings.iter().map(|c| held(c, space)).collect(),
-            ids: record.map(|c| Held::take(space, keys, Part::Ids, Cow::Owned(c), times)),
-            now,
-            steady,
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Held<'a>> {
-        self.ceilings.iter().chain(&self.ids)
-    }
-
-    fn find(&self, id: &ChargeId) -> Option<Charged> {
-        self.all().find_map(|held| held.find(id, self.now))
-    }
-
-    /// Keys and entries that charging `requests` may add at most.
-    fn needs(&self, requests: &[ChargeRequest]) -> (usize, usize) {
-        let charges = requests.iter().filter(|r| r.cost > 0).count();
-        if charges == 0 {
-            return (0, 0);
-        }
-        let keys = self.all().filter(|held| held.slot.is_none()).count();
-        let logs = self
-            .all()
-            .filter(|held| held.ceiling.algorithm == Algorithm::SlidingLog)
-            .count();
-        (keys, logs * charges)
-    }
-
-    fn put_back(self, space: &mut Keyspace, keys: &Keys<'_>) -> Grown {
-        let mut grown = Grown::default();
-        for held in self.ceilings.into_iter().chain(self.ids) {
-            held.put_back(space, keys, &mut grown);
-        }
-        grown
-    }
-
+impl Work<'_> {
     /// Decides one request and charges it, if it may be written.
     fn charge(
         &mut self,
@@ -171,10 +32,10 @@ impl<'a> Work<'a> {
             IdOrigin::Fresh => None,
             IdOrigin::Resent | IdOrigin::Caller => self.find(&request.id),
         };
-        if let Some(charged) = known {
-            return Ok(self.repeated(charged));
-        }
         let views = self.ceilings.iter().map(|h| (&*h.ceiling, &h.state));
+        if let Some(charged) = known {
+            return Ok(repeated(views, self.now, charged));
+        }
         let mut outcome = decide(views, self.now, request.cost);
         if outcome.is_admitted() && request.cost > 0 {
             reserved?;
@@ -204,46 +65,6 @@ impl<'a> Work<'a> {
             ids.charge(&taking, self.steady);
         }
     }
-
-    fn repeated(&self, charged: Charged) -> Outcome {
-        let ceilings = self.ceilings.iter().map(|held| {
-            let delay = held
-                .state
-                .delay(&held.ceiling, self.now, Some(charged.cost));
-            let mut after = outcome_of(None, delay);
-            stand(&mut after, &held.ceiling, &held.state, self.now);
-            after
-        });
-        Outcome {
-            ceilings: ceilings.collect(),
-            repeated: true,
-        }
-    }
-}
-
-/// The log that remembers callers' ids when no ceiling's own log does. Kept for the longest of
-/// the ceilings' windows and times to drain.
-fn ids_ceiling(ceilings: &[Ceiling]) -> Option<Ceiling> {
-    if ceilings
-        .iter()
-        .any(|c| c.algorithm == Algorithm::SlidingLog)
-    {
-        return None;
-    }
-    let kept = ceilings.iter().map(|c| {
-        let quota = c.quota;
-        let drain = u128::from(quota.burst()) * u128::from(quota.window().get());
-        let drain = drain.div_ceil(u128::from(quota.limit().max(1)));
-        let drain = Micros::new(u64::try_from(drain).unwrap_or(u64::MAX));
-        quota.window().max(drain)
-    });
-    let quota = Quota::new(UNITS_MAX, kept.max()?).ok()?;
-    Some(Ceiling {
-        scope: Scope::Global,
-        algorithm: Algorithm::SlidingLog,
-        quota,
-        delay: false,
-    })
 }
 
 fn outcome_of(retry: Option<Retry>, delay: Option<Micros>) -> CeilingOutcome {
@@ -286,6 +107,24 @@ fn decide<'s>(
     outcome
 }
 
+/// The answer to an id that was charged before: admitted, with the present state.
+fn repeated<'s>(
+    states: impl Iterator<Item = (&'s Ceiling, &'s State)>,
+    now: Timestamp,
+    charged: Charged,
+) -> Outcome {
+    let ceilings = states.map(|(ceiling, state)| {
+        let delay = state.delay(ceiling, now, Some(charged.cost));
+        let mut after = outcome_of(None, delay);
+        stand(&mut after, ceiling, state, now);
+        after
+    });
+    Outcome {
+        ceilings: ceilings.collect(),
+        repeated: true,
+    }
+}
+
 /// Decides and charges a call's requests, in order.
 pub(super) fn charge(
     space: &mut Keyspace,
@@ -324,9 +163,9 @@ pub(super) fn peek(
     now: Timestamp,
     steady: Timestamp,
 ) -> Vec<Outcome> {
-    let view = |ceiling: &Ceiling| {
+    let view_of = |ceiling: &Ceiling, part: Part<'_>| {
         let live = space
-            .find(keys, keys.part(ceiling.scope))
+            .find(keys, part)
             .and_then(|slot| space.live(slot, steady));
         match live {
             Some(state @ State::Log(log))
@@ -344,11 +183,25 @@ pub(super) fn peek(
             }
         }
     };
+    let view = |ceiling: &Ceiling| view_of(ceiling, keys.part(ceiling.scope));
+    let ids_view = |ceiling: &Ceiling| view_of(ceiling, Part::Ids);
     let ceilings = &call.target.ceilings;
     let states: Vec<Cow<'_, State>> = ceilings.iter().map(view).collect();
     let views = || ceilings.iter().zip(states.iter().map(|s| &**s));
-    let requests = call.requests.iter();
-    requests.map(|r| decide(views(), now, r.cost)).collect()
+    let ids = ids_ceiling(ceilings);
+    let ids = ids.as_ref().map(|ceiling| (ceiling, ids_view(ceiling)));
+    let known = |request: &ChargeRequest| {
+        let ids = ids.as_ref().map(|(ceiling, state)| (*ceiling, &**state));
+        views()
+            .chain(ids)
+            .find_map(|(c, state)| state.find(&request.id, c.quota.window(), now))
+            .filter(|_| request.origin != IdOrigin::Fresh)
+    };
+    let outcome = |request: &ChargeRequest| match known(request) {
+        Some(charged) => repeated(views(), now, charged),
+        None => decide(views(), now, request.cost),
+    };
+    call.requests.iter().map(outcome).collect()
 }
 
 /// Gives a charge back in every ceiling that still counts it.
