@@ -19,16 +19,28 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// The state at `now`. A window that is over is forgotten. After a clock's step back the
-    /// counter is kept, for one window at most; so it is when the window's length changed.
+    /// The state at `now`: itself, but after a clock's step back the counter is kept as the
+    /// present window's, and so it is when the window's length changed.
     #[must_use]
     pub fn settle(self, quota: Quota, now: Timestamp) -> Self {
-        let index = index(now, quota.window());
-        let over = index_of(self.window, now).is_some_and(|present| present > self.index);
+        let Some(present) = index_of(self.window, now) else {
+            return self;
+        };
+        if present > self.index || present == self.index && self.window == quota.window() {
+            return self;
+        }
         FixedWindow {
-            index,
+            index: index(now, quota.window()),
             window: quota.window(),
-            used: if over { 0 } else { self.used },
+            used: self.used,
+        }
+    }
+
+    /// Units that count at `now`: none when the window is over.
+    fn used(self, now: Timestamp) -> u64 {
+        match index_of(self.window, now) {
+            Some(present) if present <= self.index => self.used,
+            _ => 0,
         }
     }
 
@@ -37,7 +49,7 @@ impl FixedWindow {
         if let Some(verdict) = without_state(cost, quota.limit()) {
             return verdict;
         }
-        if self.used.saturating_add(cost) <= quota.limit() {
+        if self.used(now).saturating_add(cost) <= quota.limit() {
             Verdict::Room
         } else {
             Verdict::Refused(Retry::After(left(now, quota.window())))
@@ -46,30 +58,33 @@ impl FixedWindow {
 
     /// Adds `cost` units.
     #[must_use]
-    pub fn charge(self, cost: Cost) -> Self {
+    pub fn charge(self, quota: Quota, now: Timestamp, cost: Cost) -> Self {
         FixedWindow {
-            used: self.used.saturating_add(cost),
-            ..self
+            index: index(now, quota.window()),
+            window: quota.window(),
+            used: self.used(now).saturating_add(cost),
         }
     }
 
     /// What is left, and when the window ends (at once when nothing is used).
     pub fn standing(self, quota: Quota, now: Timestamp) -> Standing {
+        let used = self.used(now);
         Standing {
-            remaining: quota.limit().saturating_sub(self.used),
-            reset_after: match self.used {
+            remaining: quota.limit().saturating_sub(used),
+            reset_after: match used {
                 0 => Micros::ZERO,
                 _ => left(now, quota.window()),
             },
         }
     }
 
-    /// Gives back up to `units` of a charge of this window; how many.
+    /// Gives back up to `units` of a charge of the present window; how many.
     pub fn refund(&mut self, now: Timestamp, charged: Charged, units: Cost) -> Cost {
-        let given = units.min(charged.cost).min(self.used);
-        if index_of(self.window, charged.at.min(now)) != Some(self.index) {
-            return 0;
-        }
+        let of_this = index_of(self.window, charged.at.min(now)) == Some(self.index);
+        let given = match of_this {
+            true => units.min(charged.cost).min(self.used(now)),
+            false => 0,
+        };
         self.used -= given;
         given
     }
@@ -102,7 +117,7 @@ mod tests {
     #[test]
     fn twice_the_limit_passes_across_a_boundary_as_documented() {
         let quota: Quota = "5/min".parse().unwrap();
-        let full = FixedWindow::default().settle(quota, at(59.9)).charge(5);
+        let full = FixedWindow::default().charge(quota, at(59.9), 5);
         assert_eq!(
             full.decide(quota, at(59.9), 1),
             Verdict::Refused(Retry::After(Micros::from_millis(100)))
@@ -114,7 +129,7 @@ mod tests {
     #[test]
     fn a_step_back_keeps_what_was_used_for_one_window_at_most() {
         let quota: Quota = "5/min".parse().unwrap();
-        let full = FixedWindow::default().settle(quota, at(3600.0)).charge(5);
+        let full = FixedWindow::default().charge(quota, at(3600.0), 5);
         let back = full.settle(quota, at(10.0));
         assert_eq!(back.standing(quota, at(10.0)).remaining, 0);
         let later = back.settle(quota, at(60.0));

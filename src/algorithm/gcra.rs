@@ -25,19 +25,23 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The state at `now`. When the quota's rate changed, what is used stays used, in whole units
-    /// rounded up. Nothing owes more than a full bucket: that bounds a clock's step back.
+    /// The state at `now`: itself, but when the quota's rate changed, what is used stays used, in
+    /// whole units rounded up; and nothing owes more than a full bucket, which bounds a clock's
+    /// step back.
     #[must_use]
     pub fn settle(self, quota: Quota, now: Timestamp) -> Self {
-        if quota.limit() == 0 {
+        let ticks = self.ticks(now);
+        if quota.limit() == 0 || ticks == 0 {
             return self;
         }
-        let ticks = self.ticks(now);
-        let owed = if (self.limit, self.window) == (quota.limit(), quota.window()) {
-            ticks
-        } else {
-            mul(div_ceil(ticks, self.window.get()), quota.window().get())
+        let same = (self.limit, self.window) == (quota.limit(), quota.window());
+        let owed = match same {
+            true => ticks,
+            false => mul(div_ceil(ticks, self.window.get()), quota.window().get()),
         };
+        if same && owed <= full(quota) {
+            return self;
+        }
         Meter::owing(owed.min(full(quota)), quota, now)
     }
 
@@ -76,7 +80,7 @@ impl Meter {
         }
     }
 
-    /// Adds `cost` units.
+    /// Adds `cost` units, drained ones being forgotten.
     #[must_use]
     pub fn charge(self, quota: Quota, now: Timestamp, cost: Cost) -> Self {
         let owed = self
@@ -101,15 +105,21 @@ impl Meter {
 
     /// Gives back up to `units` of a charge, as far as they can't have drained since (a charge's
     /// own units drain first: whatever else came, at least the rest of it is still there). How
-    /// many, a part of a unit counting as one.
+    /// many, a part of a unit counting as one. Nothing under a limit of 0, which leaves the state
+    /// as it was for the limit that comes after.
     pub fn refund(&mut self, quota: Quota, now: Timestamp, charged: Charged, units: Cost) -> Cost {
+        if quota.limit() == 0 {
+            return 0;
+        }
         let window = quota.window().get();
         let drained = mul(now.since(charged.at).get(), quota.limit());
         let there = mul(charged.cost, window)
             .saturating_sub(drained)
             .min(self.ticks(now));
         let given = mul(units, window).min(there);
-        *self = Meter::owing(self.ticks(now) - given, quota, now);
+        if given > 0 {
+            *self = Meter::owing(self.ticks(now) - given, quota, now);
+        }
         div_ceil(given, window)
     }
 }

@@ -8,13 +8,15 @@
 //! | [`fixed_window`] | one counter | no: up to twice the limit | O(1) |
 //! | [`token_bucket`], [`leaky_bucket`] | one instant ([`gcra`]) | no: rate and burst | O(1) |
 //!
-//! Every state has the same verbs. `settle` brings it to `now` under the policy's present quota;
-//! `decide` answers without changing anything; `charge` adds what was admitted; `standing` says
-//! what is left; `refund` gives back. `decide`, `charge` and `refund` expect a settled state.
+//! Every state has the same verbs. `settle` takes in what time alone doesn't do: a clock that
+//! stepped back, a quota that changed. `decide` answers without changing anything; `charge` adds
+//! what was admitted; `standing` says what is left; `refund` gives back. They expect a settled
+//! state.
 //!
 //! A check keeps the settled state even when it is denied, or else neither a clock that stepped
 //! back nor a changed quota would ever take effect for a subject that is always denied: its wait
-//! would start anew with each check. Only a peek throws it away. Nothing is charged by settling.
+//! would start anew with each check. Only a peek throws it away. Nothing is charged by settling,
+//! and a denial leaves no other trace: what has merely passed is not rewritten.
 //!
 //! The twins in `lua/` either run the same steps or hand their raw state to these types, so that
 //! both stores give the same answer by construction.

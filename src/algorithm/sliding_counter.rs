@@ -25,22 +25,29 @@ pub struct SlidingCounter {
 }
 
 impl SlidingCounter {
-    /// The state at `now`. After a clock's step back the counters are kept as the present ones.
-    /// When the window's length changed, what is used now becomes the present window's.
+    /// The state at `now`: itself, but after a clock's step back the counters are kept as the
+    /// present ones, and when the window's length changed, what is used now becomes the present
+    /// window's.
     #[must_use]
     pub fn settle(self, quota: Quota, now: Timestamp) -> Self {
-        let rolled = self.rolled(now);
-        if self.window == quota.window() {
-            return rolled;
+        let Some(present) = index_of(self.window, now) else {
+            return self;
+        };
+        if self.window != quota.window() {
+            return SlidingCounter {
+                index: index(now, quota.window()),
+                window: quota.window(),
+                previous: 0,
+                current: self.rolled(now).used(now),
+            };
         }
         SlidingCounter {
-            index: index(now, quota.window()),
-            window: quota.window(),
-            previous: 0,
-            current: rolled.used(now),
+            index: self.index.min(present),
+            ..self
         }
     }
 
+    /// The counters as the window of `now` sees them.
     fn rolled(self, now: Timestamp) -> Self {
         let index = index_of(self.window, now).unwrap_or(0);
         let (previous, current) = match index.saturating_sub(self.index) {
@@ -56,7 +63,7 @@ impl SlidingCounter {
         }
     }
 
-    /// Units used at `now`, by the estimate.
+    /// Units used at `now`, by the estimate, of rolled counters.
     fn used(self, now: Timestamp) -> u64 {
         let rest = left(now, self.window).get();
         div_ceil(mul(self.previous, rest), self.window.get()).saturating_add(self.current)
@@ -67,17 +74,18 @@ impl SlidingCounter {
         if let Some(verdict) = without_state(cost, quota.limit()) {
             return verdict;
         }
-        if self.used(now).saturating_add(cost) <= quota.limit() {
+        let rolled = self.rolled(now);
+        if rolled.used(now).saturating_add(cost) <= quota.limit() {
             return Verdict::Room;
         }
         let window = quota.window().get();
         let rest = left(now, quota.window()).get();
-        let wait = match self.still_this_window(quota, cost) {
+        let wait = match rolled.still_this_window(quota, cost) {
             Some(overlap) => rest.saturating_sub(overlap),
             None => {
                 // From the boundary on, what is current now is what fades.
                 let room = quota.limit() - cost;
-                let overlap = match self.current {
+                let overlap = match rolled.current {
                     0 => window,
                     current => div_floor(mul(room, window), current).min(window),
                 };
@@ -97,19 +105,23 @@ impl SlidingCounter {
 
     /// Adds `cost` units.
     #[must_use]
-    pub fn charge(self, cost: Cost) -> Self {
+    pub fn charge(self, quota: Quota, now: Timestamp, cost: Cost) -> Self {
+        let rolled = self.rolled(now);
         SlidingCounter {
-            current: self.current.saturating_add(cost),
-            ..self
+            index: index(now, quota.window()),
+            window: quota.window(),
+            current: rolled.current.saturating_add(cost),
+            ..rolled
         }
     }
 
     /// What is left, and when the last charge has faded.
     pub fn standing(self, quota: Quota, now: Timestamp) -> Standing {
+        let rolled = self.rolled(now);
         let rest = left(now, quota.window());
         Standing {
-            remaining: quota.limit().saturating_sub(self.used(now)),
-            reset_after: match (self.previous, self.current) {
+            remaining: quota.limit().saturating_sub(rolled.used(now)),
+            reset_after: match (rolled.previous, rolled.current) {
                 (0, 0) => Micros::ZERO,
                 (_, 0) => rest,
                 _ => rest.saturating_add(quota.window()),
@@ -119,9 +131,11 @@ impl SlidingCounter {
 
     /// Gives back up to `units` of a charge of one of the two windows; how many.
     pub fn refund(&mut self, now: Timestamp, charged: Charged, units: Cost) -> Cost {
-        let counter = match index_of(self.window, charged.at.min(now)) {
-            Some(i) if i == self.index => &mut self.current,
-            Some(i) if i.saturating_add(1) == self.index => &mut self.previous,
+        let index = |at| index_of(self.window, at).unwrap_or(0);
+        let age = self.index.checked_sub(index(charged.at.min(now)));
+        let counter = match (age, index(now).saturating_sub(self.index)) {
+            (Some(0), 0 | 1) => &mut self.current,
+            (Some(1), 0) => &mut self.previous,
             _ => return 0,
         };
         let given = units.min(charged.cost).min(*counter);
@@ -143,9 +157,7 @@ mod tests {
     #[test]
     fn the_previous_window_fades_by_its_overlap() {
         let quota: Quota = "10/min".parse().unwrap();
-        let full = SlidingCounter::default()
-            .settle(quota, at(30 * T))
-            .charge(10);
+        let full = SlidingCounter::default().charge(quota, at(30 * T), 10);
         for (now, remaining) in [(60, 0), (66, 1), (90, 5), (119, 9), (120, 10)] {
             let state = full.settle(quota, at(now * T));
             assert_eq!(state.standing(quota, at(now * T)).remaining, remaining);

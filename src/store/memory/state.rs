@@ -74,8 +74,10 @@ impl State {
             State::Log(log) => {
                 log.charge(taking.now, taking.id.clone(), taking.cost, taking.held);
             }
-            State::Counter(counter) => *counter = counter.charge(taking.cost),
-            State::Fixed(fixed) => *fixed = fixed.charge(taking.cost),
+            State::Counter(counter) => {
+                *counter = counter.charge(ceiling.quota, taking.now, taking.cost)
+            }
+            State::Fixed(fixed) => *fixed = fixed.charge(ceiling.quota, taking.now, taking.cost),
             State::Meter(meter) => {
                 *meter = meter.charge(ceiling.quota, taking.now, taking.cost);
             }
