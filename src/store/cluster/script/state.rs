@@ -84,8 +84,8 @@ impl State {
                 *used = used.saturating_add(cost);
                 *newest = (*newest).max(Some(now + request.held_for.unwrap_or_default()));
             }
-            State::Counter(counter) => *counter = counter.charge(cost),
-            State::Window(counter) => *counter = counter.charge(cost),
+            State::Counter(counter) => *counter = counter.charge(ceiling.quota, now, cost),
+            State::Window(counter) => *counter = counter.charge(ceiling.quota, now, cost),
             State::Meter(meter) => *meter = meter.charge(ceiling.quota, now, cost),
         }
     }
