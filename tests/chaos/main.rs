@@ -3,4 +3,5 @@
 mod faults;
 mod faults_inside;
 mod lifecycle;
+mod planted;
 mod proxy;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::chaos::oracle::{AnsweredBy, Law, Record, Verdict};
+use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Verdict};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, Micros, Policies, Policy, PolicyName, Quota,
 };
@@ -28,7 +28,8 @@ pub fn law() -> Law {
         policies: Policies::new([policy]).unwrap(),
         deadline: 50_000,
         lateness_max: 10_000,
-        shards: 3,
+        shards: ShardMap::equal(3),
+        denials_excused_until: 0,
         fault_at: START,
         recovery_from: START,
         ended_at: START + 10 * WINDOW,

@@ -1,6 +1,6 @@
 //! The report of a history whose figures are known: a shard dies for 1.4 s and comes back.
 
-use tidegate::chaos::oracle::{AnsweredBy, Law, Record, Verdict, judge};
+use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Verdict, judge};
 use tidegate::chaos::report::{Latency, Mark, Report, RunReport, STEP, ScenarioReport, Timeline};
 use tidegate::model::{Algorithm, Allowance, CeilingRule, Policies, Policy, PolicyName};
 
@@ -21,7 +21,8 @@ fn law() -> Law {
         policies: Policies::new([policy]).unwrap(),
         deadline: 50 * MS,
         lateness_max: 10 * MS,
-        shards: 3,
+        shards: ShardMap::equal(3),
+        denials_excused_until: 0,
         fault_at: DIED,
         recovery_from: DIED,
         ended_at: END,
@@ -91,6 +92,7 @@ fn report() -> Report {
             },
         ],
         broken: vec!["7 checks wrongly denied".into()],
+        missed: vec!["shard 1 took 1400 ms; the goal is 100 ms".into()],
         timeline: Timeline::of(&records, &law, START, END),
     };
     let sound = RunReport {

@@ -207,9 +207,9 @@ fn wrongly_denied(records: &[Record], law: &Law, counted: &BTreeMap<CeilingKey, 
         })
         .collect();
     let envelopes = envelopes(records, law);
-    let denied = records
-        .iter()
-        .filter(|r| r.verdict == Verdict::Denied && !r.degraded);
+    let denied = records.iter().filter(|r| {
+        r.verdict == Verdict::Denied && !r.degraded && r.answered > law.denials_excused_until
+    });
     let wrong = denied.filter(|record| {
         let ceilings = law.ceilings_of(record);
         let mut had_room = ceilings.iter().map(|(key, ceiling)| match record.by {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::history::Record;
-use crate::model::{Algorithm, Policies, Region, Scope, Slot, Subject};
+use super::shards::ShardMap;
+use crate::model::{Algorithm, Policies, Region, Scope, Subject};
 
 /// What must hold.
 #[derive(Clone, Debug)]
@@ -15,8 +16,11 @@ pub struct Law {
     /// How much later than its deadline a call may be answered before it counts as past it, in
     /// microseconds: what one wake-up of the runtime takes.
     pub lateness_max: u64,
-    /// How many shards the slots were split over, in equal runs, when the load began.
-    pub shards: u16,
+    /// Which shard served which slot when the load began.
+    pub shards: ShardMap,
+    /// Until when denials are excused, in microseconds since the epoch: a clock that steps back
+    /// may lock out for one window.
+    pub denials_excused_until: u64,
     /// When the fault came, in microseconds since the epoch.
     pub fault_at: u64,
     /// From when on recovery is counted: the fault, or its end when nothing can be served before.
@@ -84,37 +88,6 @@ impl Law {
 
     /// The shard that served a subject when the load began.
     pub fn shard_of(&self, subject: &str) -> u16 {
-        shard_of(subject, self.shards)
-    }
-}
-
-/// The shard of a subject when all slots are split over `shards` in equal runs, as clusters are
-/// created: slot `s` belongs to the shard `i` with `i * 16384 / shards <= s`.
-pub fn shard_of(subject: &str, shards: u16) -> u16 {
-    let Ok(subject) = Subject::new(subject) else {
-        return 0;
-    };
-    let tag = crate::model::HashTag::of(&subject);
-    let slot = u32::from(Slot::of(format!("{{{tag}}}").as_bytes()).get());
-    let shards = u32::from(shards.max(1));
-    let shard = (0..shards)
-        .rev()
-        .find(|shard| shard * u32::from(Slot::COUNT) / shards <= slot);
-    shard
-        .and_then(|shard| u16::try_from(shard).ok())
-        .unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn subjects_are_found_on_the_shard_that_serves_them() {
-        // Slots by the cluster specification: foo 12182, bar 5061, hello 866.
-        assert_eq!(shard_of("foo", 3), 2);
-        assert_eq!(shard_of("bar", 3), 0);
-        assert_eq!(shard_of("hello", 3), 0);
-        assert_eq!(shard_of("foo", 1), 0);
+        self.shards.shard_of(subject)
     }
 }

@@ -11,11 +11,13 @@ mod history;
 mod judge;
 mod law;
 mod service;
+mod shards;
 pub mod window;
 
 pub use bound::{Loss, stated_bound};
 pub use envelope::Envelope;
 pub use history::{AnsweredBy, HistoryWriter, Record, Verdict, read_history};
 pub use judge::{CeilingJudgement, Judgement, ShardJudgement, judge};
-pub use law::{CeilingKey, CeilingLaw, Law, shard_of};
+pub use law::{CeilingKey, CeilingLaw, Law};
 pub use service::{INTERRUPTION_MIN, Service, service};
+pub use shards::ShardMap;

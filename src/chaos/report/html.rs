@@ -83,13 +83,18 @@ fn table(page: &mut String, report: &Report) {
 const LEGEND: &str = r#"<p class="small soft">Proven: units that were above a limit whatever the true instants were between question and answer. The fault's bound: what the store had acknowledged when the fault took it away, at most one limit a ceiling. Possible: what the instants alone can't exclude; under load it is seldom zero. Recovery: from the fault (or from its end, where nothing can be served before) until the last interruption of 100 ms or more is over, on the shard and for the instance that saw it worst; without one, the longest gap between two answers of the store. Past deadline is measured against a timer that was set with the check.</p>"#;
 
 fn verdict(row: &Summary) -> String {
-    if row.broken.is_empty() {
-        return r#"<td class="ok">kept</td>"#.to_owned();
+    if !row.broken.is_empty() {
+        let why = escape(&row.broken.join("; "));
+        return format!(r#"<td class="bad" title="{why}">broken</td>"#);
     }
-    format!(
-        r#"<td class="bad" title="{}">broken</td>"#,
-        escape(&row.broken.join("; "))
-    )
+    if row.missed > 0 {
+        let runs = row.repetitions;
+        return format!(
+            r#"<td class="slow" title="{} of {runs} runs missed a goal">kept, slow</td>"#,
+            row.missed
+        );
+    }
+    r#"<td class="ok">kept</td>"#.to_owned()
 }
 
 fn section(page: &mut String, number: usize, scenario: &ScenarioReport, deadline: u64) {

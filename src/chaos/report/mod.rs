@@ -44,6 +44,8 @@ pub struct RunReport {
     pub marks: Vec<Mark>,
     /// The promises that were broken, in words.
     pub broken: Vec<String>,
+    /// The goals that were missed, in words; a busy machine can miss them.
+    pub missed: Vec<String>,
     /// Step by step.
     pub timeline: Timeline,
 }

@@ -3,10 +3,10 @@
 /// One sheet for the page and the plots in it.
 pub(super) const SHEET: &str = r#"
 :root{color-scheme:light dark;--page:#fbfbf9;--card:#fff;--ink:#1d2433;--soft:#5b6577;--line:#dfe2e8;
---admitted:#2a9d8f;--denied:#a3adbd;--degraded:#e9a03b;--error:#c8364b;--ok:#1e7d5c;--bad:#b3243b;
+--admitted:#2a9d8f;--denied:#a3adbd;--degraded:#e9a03b;--error:#c8364b;--ok:#1e7d5c;--slow:#98610b;--bad:#b3243b;
 --p50:#3d6fb6;--p99:#8a5cc2;--max:#c9a0e0;--away:#f3d3d7;--served:#bfe3dc;--mark:#1d2433}
 @media (prefers-color-scheme:dark){:root{--page:#12161e;--card:#1a202b;--ink:#e7eaf0;--soft:#9aa5b8;
---line:#313a49;--admitted:#39b8a7;--denied:#5d6b80;--degraded:#e0a04a;--error:#ef6b7f;--ok:#58c79d;
+--line:#313a49;--admitted:#39b8a7;--denied:#5d6b80;--degraded:#e0a04a;--error:#ef6b7f;--ok:#58c79d;--slow:#e0a04a;
 --bad:#ff7d90;--p50:#79a8ec;--p99:#b994ee;--max:#6e5590;--away:#5d2732;--served:#1f5b53;
 --mark:#e7eaf0}}
 *{box-sizing:border-box}
@@ -14,7 +14,7 @@ body{margin:0 auto;max-width:1200px;padding:32px 20px 64px;background:var(--page
 font:15px/1.5 system-ui,"DejaVu Sans",sans-serif}
 h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:0}h3{font-size:15px;margin:18px 0 4px}
 p{margin:4px 0}.soft{color:var(--soft)}.small{font-size:13px}
-.verdict{font-weight:600}.ok{color:var(--ok)}.bad{color:var(--bad)}
+.verdict{font-weight:600}.ok{color:var(--ok)}.bad{color:var(--bad)}.slow{color:var(--slow)}
 .scroll{overflow-x:auto;margin:20px 0 8px}
 table{border-collapse:collapse;width:100%;font-size:12.5px;font-variant-numeric:tabular-nums}
 th,td{padding:5px 6px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}

@@ -69,6 +69,8 @@ pub struct Summary {
     pub repair: bool,
     /// The promises that were broken, in words, each once.
     pub broken: Vec<String>,
+    /// How many repetitions missed a goal.
+    pub missed: usize,
 }
 
 impl Summary {
@@ -105,6 +107,7 @@ impl Summary {
             without_service_ms: Spread::of(gaps.collect()),
             repair: scenario.repair,
             broken,
+            missed: runs.iter().filter(|run| !run.missed.is_empty()).count(),
         }
     }
 }

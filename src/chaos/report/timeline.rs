@@ -74,7 +74,7 @@ impl Timeline {
         let span = usize::try_from(ended_at.saturating_sub(began_at).div_ceil(STEP));
         let count = span.unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
         let empty = Step {
-            served: vec![0; usize::from(law.shards.max(1))],
+            served: vec![0; usize::from(law.shards.count())],
             ..Step::default()
         };
         let mut steps = vec![empty; count];

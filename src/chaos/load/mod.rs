@@ -1,0 +1,16 @@
+//! Known traffic against a store under faults: several limiter instances, each a process of its
+//! own, each with its own connections, clock and local stage, as in production.
+//!
+//! The parent ([`Fleet`]) hands each child a [`LoadPlan`], lets all begin at one instant and
+//! collects their histories. Children never outlive their parent: its end is their standard
+//! input's end.
+
+mod drive;
+mod fleet;
+mod instance;
+mod plan;
+
+pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
+pub use fleet::{Fleet, FleetError, Harvest, InstanceProgram};
+pub use instance::{InstanceError, InstanceReport, Orders, serve, take_orders};
+pub use plan::{ClockStep, Due, LoadPlan, PlanError, PolicyPlan, RATE_MAX, Stream, policies};

@@ -1,0 +1,20 @@
+//! Scenarios: a fault, the traffic under it, and what must hold all the same.
+//!
+//! [`SCENARIOS`] lists them; a [`Runner`] runs them. Each run has a cluster, instances and
+//! subjects of its own, so none sees what another left. Never hurts a cluster that it did not
+//! start: there only those acts are done that a client could do by accident.
+
+mod catalog;
+mod ground;
+mod promise;
+mod run;
+mod script;
+mod stage;
+mod traffic;
+
+pub use catalog::{Act, SCENARIOS, Scenario, scenario};
+pub use ground::{Against, Foreign, Ground, GroundError};
+pub use promise::{Kept, Lost, Promise, Recovery};
+pub use run::{LATENESS_MAX, Phase, Place, Runner, ScenarioError};
+pub use stage::{Moments, Stage};
+pub use traffic::{INSTANCES, Traffic};

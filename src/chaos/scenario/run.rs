@@ -1,0 +1,323 @@
+//! Runs scenarios: cluster, instances, fault, judgement, again and again. Never decides what was
+//! right: it hands the history to the oracle and the judgement to the promise.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::catalog::{Act, Scenario};
+use super::ground::{Against, Ground, GroundError};
+use super::promise::Lost;
+use super::script::play;
+use super::stage::{Moments, Stage};
+use super::traffic::Traffic;
+use crate::chaos::cluster::{ClusterError, ClusterOptions};
+use crate::chaos::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
+use crate::chaos::oracle::{Law, Loss, Record, judge, stated_bound};
+use crate::chaos::report::{Latency, RunReport, ScenarioReport, Timeline};
+
+/// How late after its deadline a call may come, in microseconds: one wake-up of a busy machine
+/// more than the timer that was set with it.
+pub const LATENESS_MAX: u64 = 20_000;
+/// The time before a fault in which acknowledged writes may be unreplicated or unsynced, in
+/// microseconds.
+const UNREPLICATED_MAX: u64 = 1_000_000;
+/// How much of the load must come after the moment from which recovery is counted, in
+/// microseconds.
+const AFTERMATH_MIN: u64 = 500_000;
+
+/// Why a scenario could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The cluster can't be started, seen or hurt.
+    #[error(transparent)]
+    Ground(#[from] GroundError),
+    /// An instance went wrong.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// The traffic can't be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Histories have no place.
+    #[error("histories can't be kept in {path}: {source}")]
+    Histories {
+        /// Where.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The fault lasted longer than the load.
+    #[error("the load was over {0} ms too early to see the recovery: give it more --seconds")]
+    TooShort(u64),
+}
+
+impl ScenarioError {
+    /// Whether this machine or server can't do it at all.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            ScenarioError::Ground(GroundError::Cluster(ClusterError::Unsupported { .. }))
+        )
+    }
+}
+
+/// How scenarios are run.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Against what.
+    pub against: Against,
+    /// What an instance is.
+    pub program: InstanceProgram,
+    /// How long checks are asked, in seconds; a scenario that needs more gets more.
+    pub seconds: u64,
+    /// How often each is run.
+    pub repetitions: u32,
+    /// How long a check may take.
+    pub deadline: Duration,
+    /// The node timeout of the clusters it starts.
+    pub node_timeout: Duration,
+    /// The prefix of all keys.
+    pub key_prefix: String,
+    /// Where the histories of runs that broke a promise are kept; they are thrown away without.
+    pub keep_histories: Option<PathBuf>,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The cluster and the instances start.
+    Starting,
+    /// Checks are asked, so many milliseconds long.
+    Asking(u64),
+    /// The history is judged.
+    Judging,
+}
+
+/// One run's place among all.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// With or without repair.
+    pub repair: bool,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+}
+
+impl Runner {
+    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` each finished run.
+    ///
+    /// # Errors
+    /// When a run can't be carried out.
+    pub async fn scenario(
+        &self,
+        scenario: &'static Scenario,
+        repair: bool,
+        tell: impl Fn(Place, Phase),
+        mut seen: impl FnMut(Place, &RunReport),
+    ) -> Result<ScenarioReport, ScenarioError> {
+        let mut runs = Vec::new();
+        for repetition in 1..=self.repetitions {
+            let place = Place {
+                scenario,
+                repair,
+                repetition,
+            };
+            let run = self.once(place, &tell).await?;
+            seen(place, &run);
+            runs.push(run);
+        }
+        Ok(ScenarioReport {
+            name: scenario.name.to_owned(),
+            fault: scenario.what.to_owned(),
+            promise: scenario.promised.to_owned(),
+            cluster: self.against.to_string(),
+            repair,
+            runs,
+        })
+    }
+
+    async fn once(
+        &self,
+        place: Place,
+        tell: &impl Fn(Place, Phase),
+    ) -> Result<RunReport, ScenarioError> {
+        tell(place, Phase::Starting);
+        let act = place.scenario.act;
+        let ground = Ground::prepare(&self.against, self.options(act)).await?;
+        let traffic = self.traffic(place, &ground);
+        let histories = Histories::create()?;
+        let plans = traffic.plans(&ground.redis_url(), &self.key_prefix, &histories.0);
+        let mut fleet = Fleet::start(&self.program, plans).await?;
+        let began_at = fleet.begin().await?;
+        tell(place, Phase::Asking(traffic.length_ms));
+        let victim = usize::from(ground.shards().count() > 1);
+        let subjects = traffic.subjects_on(u16::try_from(victim).unwrap_or(0));
+        let mut stage = Stage::new(&ground, began_at, traffic.length_ms, subjects);
+        let moments = play(&mut stage, act, traffic.fault_ms).await?;
+        let harvest = fleet.finish().await?;
+        tell(place, Phase::Judging);
+        let law = self.law(place, &traffic, began_at, moments)?;
+        let report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        if let Some(keep) = self
+            .keep_histories
+            .as_ref()
+            .filter(|_| !report.broken.is_empty())
+        {
+            let repair = if place.repair { "-repair" } else { "" };
+            let name = format!("{}{repair}-{}", place.scenario.name, place.repetition);
+            histories.keep(&keep.join(name))?;
+        }
+        Ok(report)
+    }
+
+    fn options(&self, act: Act) -> ClusterOptions {
+        let persistent = matches!(
+            act,
+            Act::Kill | Act::Stop | Act::RollingRestart | Act::TwoPrimariesDown | Act::AllDown
+        );
+        ClusterOptions::default()
+            .node_timeout(self.node_timeout)
+            .persistent(persistent)
+            .proxied(matches!(act, Act::Resets | Act::Latency | Act::Loss))
+    }
+
+    fn traffic(&self, place: Place, ground: &Ground) -> Traffic {
+        let length_ms = self.seconds.max(place.scenario.seconds_min) * 1_000;
+        let fault_ms = (length_ms * 3 / 10).min(3_000);
+        let mut traffic = Traffic {
+            length_ms,
+            fault_ms,
+            deadline_ms: u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX),
+            shards: ground.shards(),
+            repetition: place.repetition,
+            repair: place.repair,
+            clock_step: None,
+        };
+        if place.scenario.act == Act::ClockStep {
+            traffic.clock_step = Some(ClockStep {
+                at_ms: fault_ms,
+                back_ms: traffic.window_ms() / 4,
+            });
+        }
+        traffic
+    }
+
+    fn law(
+        &self,
+        place: Place,
+        traffic: &Traffic,
+        began_at: u64,
+        moments: Moments,
+    ) -> Result<Law, ScenarioError> {
+        let ended_at = began_at + traffic.length_ms * 1_000;
+        let needed = moments.recovery_from + AFTERMATH_MIN;
+        if needed > ended_at {
+            return Err(ScenarioError::TooShort((needed - ended_at) / 1_000));
+        }
+        let back_ms = traffic.clock_step.map_or(0, |step| step.back_ms);
+        let lockout = (traffic.window_ms() + back_ms + traffic.deadline_ms) * 1_000;
+        let excused = place.scenario.promise.excuses_a_window;
+        Ok(Law {
+            policies: policies(&traffic.policies())?,
+            deadline: traffic.deadline_ms * 1_000,
+            lateness_max: LATENESS_MAX,
+            shards: traffic.shards.clone(),
+            denials_excused_until: if excused {
+                moments.fault_at + lockout
+            } else {
+                0
+            },
+            fault_at: moments.fault_at,
+            recovery_from: moments.recovery_from,
+            ended_at,
+        })
+    }
+
+    fn judged(
+        &self,
+        place: Place,
+        records: &[Record],
+        law: &Law,
+        began_at: u64,
+        moments: Moments,
+        stage: Stage<'_>,
+    ) -> RunReport {
+        let judgement = judge(records, law);
+        let promise = place.scenario.promise;
+        let victim = u16::try_from(stage.victim).unwrap_or(0);
+        let losses = losses(promise.lost, moments, victim);
+        let bound = stated_bound(records, law, &losses);
+        let node_timeout = u64::try_from(self.node_timeout.as_micros()).unwrap_or(u64::MAX);
+        let kept = promise.check(&judgement, bound, node_timeout);
+        let latencies = records.iter().map(|r| r.answered.saturating_sub(r.sent));
+        RunReport {
+            repetition: place.repetition,
+            seconds: (law.ended_at - began_at) as f64 / 1e6,
+            judgement,
+            wrongly_admitted_bound: bound,
+            latency: Latency::of(latencies.collect()),
+            marks: stage.into_marks(),
+            broken: kept.broken,
+            missed: kept.missed,
+            timeline: Timeline::of(records, law, began_at, law.ended_at),
+        }
+    }
+}
+
+/// When which shards may lose what they had acknowledged.
+fn losses(lost: Lost, moments: Moments, victim: u16) -> Vec<Loss> {
+    let last_second = Loss {
+        from: moments.fault_at.saturating_sub(UNREPLICATED_MAX),
+        to: moments.lost_until,
+        shard: Some(victim),
+    };
+    match lost {
+        Lost::Nothing => Vec::new(),
+        Lost::LastSecond | Lost::UntilCutIsNoticed => vec![last_second],
+        Lost::LastSecondEverywhere => vec![Loss {
+            shard: None,
+            ..last_second
+        }],
+        Lost::Everything => vec![Loss {
+            from: 0,
+            ..last_second
+        }],
+    }
+}
+
+/// A directory for the histories of one run; gone with its owner unless it is kept.
+struct Histories(PathBuf);
+
+impl Histories {
+    fn create() -> Result<Self, ScenarioError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tidegate-chaos-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(unkept(&path))?;
+        Ok(Histories(path))
+    }
+
+    fn keep(&self, at: &Path) -> Result<(), ScenarioError> {
+        std::fs::create_dir_all(at).map_err(unkept(at))?;
+        for entry in std::fs::read_dir(&self.0).map_err(unkept(&self.0))? {
+            let entry = entry.map_err(unkept(&self.0))?;
+            std::fs::copy(entry.path(), at.join(entry.file_name())).map_err(unkept(at))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Histories {
+    fn drop(&mut self) {
+        // What can't be removed is in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unkept(path: &Path) -> impl FnOnce(io::Error) -> ScenarioError + use<> {
+    let path = path.to_owned();
+    move |source| ScenarioError::Histories { path, source }
+}
