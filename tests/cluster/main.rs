@@ -3,5 +3,8 @@
 mod charging;
 mod faults;
 mod fleet;
+mod redirects;
+mod security;
+mod start;
 mod support;
 mod traffic;

@@ -1,5 +1,7 @@
 //! What a node says of itself: `INFO` and `CLUSTER INFO`, read.
 
+use fred::types::Value;
+
 /// The oldest server whose scripts can declare what they do (`#!lua flags=...`).
 pub(super) const VERSION_MIN: u32 = 7;
 
@@ -29,6 +31,35 @@ impl NodeInfo {
             loading: flag("loading").or(flag("async_loading")).unwrap_or(false),
             eviction: field(text, "maxmemory_policy").map(str::to_owned),
         }
+    }
+
+    /// Reads the reply of `HELLO`, names and values in turn: less, but every user may ask.
+    pub fn from_hello(reply: Value) -> Self {
+        let mut info = NodeInfo::default();
+        let pairs: Vec<(String, String)> = match reply {
+            Value::Map(map) => {
+                let pairs = map.inner().into_iter();
+                pairs
+                    .filter_map(|(k, v)| Some((k.into_string()?, v.into_string()?)))
+                    .collect()
+            }
+            Value::Array(flat) => {
+                let mut texts = flat
+                    .into_iter()
+                    .map(|v| v.into_string().unwrap_or_default());
+                std::iter::from_fn(|| Some((texts.next()?, texts.next()?))).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (name, value) in pairs {
+            match name.as_str() {
+                "mode" => info.cluster = Some(value == "cluster"),
+                "role" => info.primary = Some(value == "master"),
+                "version" => info.version = Some(value),
+                _ => {}
+            }
+        }
+        info
     }
 
     /// Whether it is older than [`VERSION_MIN`].
@@ -90,6 +121,15 @@ mod tests {
         assert!(NodeInfo::parse("redis_version:6.2.14\r\n").is_too_old());
         assert!(!NodeInfo::parse("").is_too_old());
         assert_eq!(NodeInfo::parse("role:slave").primary, Some(false));
+    }
+
+    #[test]
+    fn hello_tells_the_least() {
+        let flat = ["mode", "standalone", "role", "replica", "version", "7.0.15"];
+        let info = NodeInfo::from_hello(Value::Array(flat.map(Value::from).into()));
+        assert_eq!((info.cluster, info.primary), (Some(false), Some(false)));
+        assert_eq!(info.version.as_deref(), Some("7.0.15"));
+        assert_eq!(NodeInfo::from_hello(Value::Null), NodeInfo::default());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use fred::interfaces::ClientLike;
 use fred::types::Value;
 
 use super::connection::Connection;
-use super::fault::{Code, Fault, NotSent};
+use super::fault::{Fault, NotSent};
 use super::guard::{Owned, keep_running};
 use super::info::{NodeInfo, is_cluster_ok};
 use super::node::NodeState;
@@ -155,10 +155,9 @@ async fn greet(
     let info = match connection.command("INFO", Vec::new(), deadline).await {
         Ok(text) => NodeInfo::parse(text.as_str().unwrap_or_default().as_ref()),
         // A user that may not ask is still one that may run scripts.
-        Err(Fault::Refused(refusal))
-            if refusal.code == Code::Denied && !asks_who(&refusal.detail) =>
-        {
-            NodeInfo::default()
+        Err(Fault::Refused(refusal)) if refusal.detail.starts_with("NOPERM") => {
+            let hello = connection.command("HELLO", Vec::new(), deadline).await;
+            hello.map(NodeInfo::from_hello).unwrap_or_default()
         }
         Err(fault) => return Err(failed("INFO", node, &fault)),
     };
@@ -177,11 +176,6 @@ async fn greet(
         connection.set_cluster_ok(cluster_state(connection, deadline).await.unwrap_or(true));
     }
     Ok(())
-}
-
-/// NOAUTH and WRONGPASS: it wants to know who we are. NOPERM is another matter.
-fn asks_who(detail: &str) -> bool {
-    !detail.starts_with("NOPERM")
 }
 
 async fn cluster_state(connection: &Connection, deadline: Instant) -> Option<bool> {
@@ -235,14 +229,21 @@ fn failed(what: &str, node: &NodeState, fault: &Fault) -> LinkFailure {
 }
 
 fn failure_of(error: &Error) -> LinkFailure {
+    let details = error.details();
+    // What rustls says reaches us as the socket's word: `error: InvalidCertificate(...)`.
+    let tls = ["Certificate", "AlertReceived"]
+        .iter()
+        .any(|word| details.contains(word));
     let kind = match error.kind() {
         ErrorKind::Auth | ErrorKind::Tls | ErrorKind::Config => StoreErrorKind::Refused,
+        _ if tls => StoreErrorKind::Refused,
         _ => StoreErrorKind::Unavailable,
     };
-    LinkFailure {
-        kind,
-        why: error.details().to_owned(),
-    }
+    let why = match tls {
+        true => format!("the certificates are not accepted: {details}"),
+        false => details.to_owned(),
+    };
+    LinkFailure { kind, why }
 }
 
 fn ended_because(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> LinkFailure {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fred::types::Value;
 use tokio::task::JoinSet;
 
+use super::fault::Fault;
 use super::info::NodeInfo;
 use super::node::Node;
 use super::view::View;
@@ -16,10 +17,11 @@ const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
 /// How long the others may take after it: a paused node must not delay what the rest know.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The views of these nodes, of those that answer in time.
-pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<View> {
+/// The views of these nodes, of those that answer in time; of the others why there is none.
+pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<Result<View, String>> {
     gather(nodes, |node, deadline| async move {
-        view_of(&node, deadline).await
+        let view = view_of(&node, deadline).await;
+        Some(view.map_err(|fault| fault.describe(node.address())))
     })
     .await
 }
@@ -44,14 +46,15 @@ pub(super) async fn primary_of(nodes: &[Arc<Node>]) -> Option<Arc<Node>> {
     roles.into_iter().next().map(|(_, node)| node)
 }
 
-async fn view_of(node: &Node, deadline: Instant) -> Option<View> {
-    let connection = node.connection().ok()?;
+async fn view_of(node: &Node, deadline: Instant) -> Result<View, Fault> {
+    let connection = node.connection()?;
     let (slots, nodes) = tokio::join!(
         connection.command("CLUSTER", vec![Value::from_static_str("SLOTS")], deadline),
         connection.command("CLUSTER", vec![Value::from_static_str("NODES")], deadline),
     );
     let nodes = nodes.ok().and_then(Value::into_string);
-    View::parse(slots.ok()?, nodes.as_deref(), node.address())
+    let view = View::parse(slots?, nodes.as_deref(), node.address());
+    view.ok_or_else(|| Fault::Lost("its CLUSTER SLOTS make no sense".into()))
 }
 
 async fn gather<T, F>(nodes: &[Arc<Node>], ask: impl Fn(Arc<Node>, Instant) -> F) -> Vec<T>

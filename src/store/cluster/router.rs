@@ -45,6 +45,8 @@ struct Told {
     /// Promotions that a node's word announced before the table had them.
     promoted: HashMap<ShardId, NodeAddress>,
     lost: HashSet<ShardId>,
+    /// Why the last reading brought no view at all.
+    unread: Option<String>,
 }
 
 impl Router {
@@ -144,7 +146,14 @@ impl Router {
     }
 
     async fn refresh_cluster(&self, up: &[Arc<Node>]) {
-        let views = reading::views_of(up).await;
+        let (mut views, mut why) = (Vec::new(), None);
+        for view in reading::views_of(up).await {
+            match view {
+                Ok(view) => views.push(view),
+                Err(fault) => why = Some(fault),
+            }
+        }
+        self.told().unread = why.filter(|_| views.is_empty());
         let mut merged = merge(&views);
         if merged.shards.is_empty() {
             return;
@@ -192,7 +201,10 @@ impl Router {
         if let Some(shard) = table.shard_of_replica(&to) {
             self.tell_promoted(&table, shard, &to);
         }
-        table.correct(redirect.slot, &to);
+        if let Some(shard) = table.correct(redirect.slot, &to) {
+            let slots = SlotRanges::from_ascending([redirect.slot]);
+            self.shared.tell(ShardEvent::Moved { shard, slots });
+        }
         self.shared.refresh.notify_one();
         self.pool.get_or_start(&to)
     }
@@ -212,13 +224,9 @@ impl Router {
         if self.told().promoted.insert(shard, to.clone()).as_ref() == Some(to) {
             return;
         }
-        let mut slots = table.slots_of(shard);
-        if slots.is_empty() {
-            slots = SlotRanges::default();
-        }
         self.shared.tell(ShardEvent::Promoted {
             shard,
-            slots,
+            slots: table.slots_of(shard),
             from: from.primary.address().to_string(),
             to: to.to_string(),
         });
@@ -260,10 +268,9 @@ impl Router {
         let nodes = self.pool.all();
         let mut down: Vec<_> = nodes.iter().filter_map(|node| why_down(node)).collect();
         down.sort();
-        match down.first() {
-            Some(first) => first.clone(),
-            None => "no node knows who serves which slot".into(),
-        }
+        let unread = self.told().unread.clone();
+        let why = unread.or_else(|| down.first().cloned());
+        why.unwrap_or_else(|| "no node knows who serves which slot".into())
     }
 
     /// Before the first moment in which every slot was served by a connected node, what is

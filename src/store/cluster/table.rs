@@ -117,19 +117,16 @@ impl Table {
         found.map(|(_, shard)| *shard)
     }
 
-    /// Takes a node's word that `address` serves `slot`. Returns whether that node is known here.
-    pub fn correct(&self, slot: Slot, address: &NodeAddress) -> bool {
-        let place = self
-            .members
-            .iter()
-            .position(|(node, _)| node.address() == address);
-        let Some(place) = place.and_then(|place| u16::try_from(place).ok()) else {
-            return false;
-        };
-        if let Some(owner) = self.owners.get(usize::from(slot.get())) {
-            owner.store(place, Ordering::Relaxed);
-        }
-        true
+    /// Takes a node's word that `address` serves `slot`. Returns the shard that it went to, when
+    /// it is another than before.
+    pub fn correct(&self, slot: Slot, address: &NodeAddress) -> Option<ShardId> {
+        let mut members = self.members.iter();
+        let place = members.position(|(node, _)| node.address() == address)?;
+        let owner = self.owners.get(usize::from(slot.get()))?;
+        let (_, shard) = self.members.get(place)?;
+        let before = self.shard_of(slot);
+        owner.store(u16::try_from(place).unwrap_or(NOBODY), Ordering::Relaxed);
+        (before != *shard).then_some(*shard)
     }
 
     /// The slots of a shard.

@@ -1,0 +1,244 @@
+//! Checks a second through the cluster store, against bare fred in cluster mode running the same
+//! script with the same arguments: 10,000 subjects, 512 tasks, three primaries on this machine.
+//!
+//! Both take turns in one run, and only their ratio counts: machines differ, and so do minutes.
+//! Run with `cargo bench --bench store_cluster`; the floor of 0.9 is asserted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::{ClientLike, LuaInterface};
+use fred::types::Value;
+use fred::types::config::{
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
+};
+use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate::model::{
+    Algorithm, Allowance, CeilingRule, ChargeId, KeyPrefix, Policy, PolicyName, Quota, Region,
+    Subject, Target,
+};
+use tidegate::store::cluster::script::{ChargeScript, Scripts};
+use tidegate::store::cluster::{ClusterOptions, ClusterStore};
+use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, Store};
+
+const SUBJECTS: usize = 10_000;
+const TASKS: usize = 512;
+const ROUND: Duration = Duration::from_secs(3);
+const ROUNDS: usize = 5;
+const FLOOR: f64 = 0.9;
+const GOAL: f64 = 1.2;
+
+#[tokio::main]
+async fn main() {
+    let options = TestOptions::shards(3, false).kind(ClusterKind::Processes);
+    let cluster = ClusterUnderTest::start(options).await.expect("a cluster");
+    let targets = Arc::new(targets());
+    let options = ClusterOptions::from_url(&cluster.redis_url()).expect("a URL");
+    let store = Arc::new(ClusterStore::connect(options).expect("a store"));
+    store
+        .wait_ready(Duration::from_secs(10))
+        .await
+        .expect("a ready store");
+    let bare = Arc::new(Bare::connect(&cluster, &targets).await);
+    println!(
+        "{:>6} {:>12} {:>12} {:>7}",
+        "round", "bare fred/s", "store/s", "ratio"
+    );
+    let mut ratios = Vec::new();
+    for round in 0..=ROUNDS {
+        let a = bare_rate(&bare).await;
+        flush(&cluster).await;
+        let b = store_rate(&store, &targets).await;
+        flush(&cluster).await;
+        if round == 0 {
+            continue; // Both have to warm up.
+        }
+        println!("{round:>6} {a:>12.0} {b:>12.0} {:>7.3}", b / a);
+        ratios.push(b / a);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[ratios.len() / 2];
+    println!("median {median:.3} of bare fred in cluster mode; floor {FLOOR}, goal {GOAL}");
+    assert!(median >= FLOOR, "below the floor");
+}
+
+async fn bare_rate(bare: &Arc<Bare>) -> f64 {
+    let bare = Arc::clone(bare);
+    rate(move |n| {
+        let bare = Arc::clone(&bare);
+        async move { bare.check(n % SUBJECTS).await }
+    })
+    .await
+}
+
+async fn store_rate(store: &Arc<ClusterStore>, targets: &Arc<Vec<Arc<Target>>>) -> f64 {
+    let (store, targets) = (Arc::clone(store), Arc::clone(targets));
+    rate(move |n| {
+        let (store, targets) = (Arc::clone(&store), Arc::clone(&targets));
+        async move {
+            let reply = store.charge(call(&targets[n % SUBJECTS])).await;
+            reply.is_ok_and(|reply| reply.outcomes[0].is_admitted())
+        }
+    })
+    .await
+}
+
+fn targets() -> Vec<Arc<Target>> {
+    let quota = Quota::new(1_000_000, Duration::from_secs(60)).expect("a quota");
+    let rule = CeilingRule {
+        algorithm: Algorithm::SlidingLog,
+        allowance: Allowance::Limited(quota),
+        delay: false,
+    };
+    let name = PolicyName::new("bench").expect("a name");
+    let policy = Arc::new(Policy::new(name, Some(rule), Some(rule)).expect("a policy"));
+    let region = Region::new("us").expect("a region");
+    let target = |n| {
+        let subject = Subject::new(format!("key-{n}")).expect("a subject");
+        Arc::new(Target {
+            ceilings: policy.ceilings(&subject, Some(&region)).expect("ceilings"),
+            policy: Arc::clone(&policy),
+            subject,
+            region: Some(region.clone()),
+        })
+    };
+    (0..SUBJECTS).map(target).collect()
+}
+
+fn fresh_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("b{:x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn call(target: &Arc<Target>) -> ChargeCall {
+    ChargeCall {
+        target: Arc::clone(target),
+        requests: vec![ChargeRequest {
+            id: ChargeId::new(fresh_id()).expect("an id"),
+            origin: IdOrigin::Fresh,
+            cost: 1,
+            held_for: None,
+        }],
+        clock: CallClock::Store,
+        kind: CallKind::Charge,
+        deadline: Instant::now() + Duration::from_secs(1),
+    }
+}
+
+/// How often a second `check` succeeds, asked by all tasks at once.
+async fn rate<F>(check: impl Fn(usize) -> F + Send + Sync + 'static) -> f64
+where
+    F: Future<Output = bool> + Send,
+{
+    let (check, stop) = (Arc::new(check), Arc::new(AtomicBool::new(false)));
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let (check, stop) = (Arc::clone(&check), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let (mut n, mut done) = (task * 7_919, 0u64);
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(check(n).await, "a check failed");
+                    n += TASKS;
+                    done += 1;
+                }
+                done
+            })
+        })
+        .collect();
+    tokio::time::sleep(ROUND).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut done = 0;
+    for task in tasks {
+        done += task.await.expect("a task");
+    }
+    done as f64 / begun.elapsed().as_secs_f64()
+}
+
+async fn flush(cluster: &ClusterUnderTest) {
+    for node in 0..cluster.node_count() {
+        let empty = cluster.run(node, &["FLUSHALL"]).await;
+        empty.expect("an empty node");
+    }
+}
+
+/// fred as it is: cluster mode, its own routing.
+struct Bare {
+    client: Client,
+    sha: String,
+    calls: Vec<(Vec<String>, Vec<Value>)>,
+}
+
+impl Bare {
+    async fn connect(cluster: &ClusterUnderTest, targets: &[Arc<Target>]) -> Self {
+        let client = cluster_client(cluster);
+        client.init().await.expect("a connected client");
+        let (scripts, prefix) = (Scripts::default(), KeyPrefix::default());
+        let calls = targets.iter().map(|target| {
+            let script = ChargeScript::new(&scripts, &prefix, call(target)).expect("a script");
+            let mut args = script.args(false);
+            let keys_len: usize = text(args.remove(1)).parse().expect("a number");
+            let keys = args.drain(1..=keys_len).map(text).collect();
+            args.remove(0);
+            (keys, args)
+        });
+        let calls = calls.collect();
+        let script = scripts.composed().remove(0);
+        for node in 0..cluster.node_count() {
+            let body = text(script.text());
+            let loaded = cluster.run(node, &["SCRIPT", "LOAD", &body]).await;
+            loaded.expect("a loaded script");
+        }
+        Bare {
+            client,
+            sha: text(script.sha1()),
+            calls,
+        }
+    }
+
+    async fn check(&self, subject: usize) -> bool {
+        let (keys, args) = &self.calls[subject];
+        let mut args = args.clone();
+        let id = args.len() - 3;
+        args[id] = fresh_id().into();
+        let sha = self.sha.as_str();
+        let reply = self
+            .client
+            .evalsha::<Value, _, _, _>(sha, keys.clone(), args);
+        reply.await.is_ok_and(|reply| reply.is_array())
+    }
+}
+
+fn text(value: Value) -> String {
+    value.into_string().expect("a string")
+}
+
+fn cluster_client(cluster: &ClusterUnderTest) -> Client {
+    let hosts = (0..cluster.node_count()).map(|node| {
+        let address = cluster.address(node).expect("an address");
+        Server::new(address.ip().to_string(), address.port())
+    });
+    let config = Config {
+        server: ServerConfig::Clustered {
+            hosts: hosts.collect(),
+            policy: Default::default(),
+        },
+        ..Config::default()
+    };
+    let connection = ConnectionConfig {
+        max_command_attempts: 1,
+        tcp: TcpConfig {
+            nodelay: Some(true),
+            ..TcpConfig::default()
+        },
+        ..ConnectionConfig::default()
+    };
+    let performance = PerformanceConfig {
+        default_command_timeout: Duration::from_secs(1),
+        ..PerformanceConfig::default()
+    };
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    Client::new(config, Some(performance), Some(connection), Some(policy))
+}
