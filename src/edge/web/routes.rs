@@ -16,6 +16,9 @@ use crate::edge::problem::Problem;
 use crate::edge::protocol::Fault;
 use crate::store::Store;
 
+/// An endpoint, the methods that it knows, and what answers them.
+type Route<S> = (Endpoint, &'static str, MethodRouter<Arc<App<S>>>);
+
 /// All endpoints over `app`. Requests should carry their peer's address as an extension
 /// ([`super::Peer`]), as [`super::serve`] sees to: without it a request to `/v1/auth` must name
 /// its subject.
@@ -29,7 +32,7 @@ pub fn router<S: Store>(app: Arc<App<S>>) -> Router {
         name,
         bounded: false,
     };
-    let routes: [(Endpoint, &'static str, MethodRouter<Arc<App<S>>>); 9] = [
+    let routes: [Route<S>; 9] = [
         (bounded("/v1/check"), "POST", post(check::check::<S>)),
         (bounded("/v1/checks"), "POST", post(batch::checks::<S>)),
         (bounded("/v1/peek"), "POST", post(check::peek::<S>)),
