@@ -10,6 +10,8 @@
 pub mod algorithm;
 #[cfg(feature = "chaos")]
 pub mod chaos;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;

@@ -119,14 +119,21 @@ impl Config {
         File::open(file)
             .and_then(|open| open.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
             .map_err(read)?;
-        let parsed = match std::str::from_utf8(&bytes) {
-            Ok(text) => Config::parse(text),
-            Err(error) => Err(not_utf8(&bytes, error.valid_up_to())),
-        };
-        parsed.map_err(|faults| ConfigError::Invalid {
+        Config::from_bytes(&bytes).map_err(|faults| ConfigError::Invalid {
             file: file.to_owned(),
             faults,
         })
+    }
+
+    /// Reads a file's bytes.
+    ///
+    /// # Errors
+    /// All that is wrong with it, in its order.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Faults> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Config::parse(text),
+            Err(error) => Err(not_utf8(bytes, error.valid_up_to())),
+        }
     }
 
     /// The example policies that are built in, with the server's defaults: see [`EXAMPLES`].

@@ -33,6 +33,11 @@ impl Secret {
         }
     }
 
+    /// The text, for whoever has to send it. Never for a log or a message.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Whether `given` is this token; the time it takes tells nothing but the length.
     pub fn matches(&self, given: &str) -> bool {
         let differing = self

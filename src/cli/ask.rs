@@ -1,0 +1,136 @@
+//! Whom a command asks: a limiter in this process, or a server. Both answer alike.
+
+use super::args::{AdminArgs, DeadlineArgs, PolicyArgs, ServerArgs, StoreArgs};
+use super::compose::{self, ProcessLimiter};
+use super::failure::Failure;
+use super::server_client::ServerClient;
+use crate::limiter::CheckError;
+use crate::model::{Check, Cost, Decision};
+use crate::store::{Refunded, Store as _};
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AskError {
+    /// The question is wrong: asking again won't help.
+    Question(String),
+    /// Nobody could answer.
+    NoAnswer(String),
+}
+
+impl From<CheckError> for AskError {
+    fn from(error: CheckError) -> Self {
+        match error.is_callers_fault() {
+            true => AskError::Question(error.to_string()),
+            false => AskError::NoAnswer(error.to_string()),
+        }
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Question(cause) => match cure_of(&cause) {
+                Some(cure) => Failure::with_cure(cause, cure),
+                None => Failure::new(cause),
+            },
+            AskError::NoAnswer(cause) => Failure::new(format!("could not decide: {cause}")),
+        }
+    }
+}
+
+/// Which flag cures a question that lacks something.
+fn cure_of(cause: &str) -> Option<&'static str> {
+    if cause.contains("must name its region") {
+        return Some("add --region NAME (for `load`: --regions NAME,NAME)");
+    }
+    cause
+        .contains("no policy is named")
+        .then_some("give one of these as --policy, or your own file as --config")
+}
+
+/// Whoever answers.
+pub(super) enum Answerer {
+    /// A limiter of this process.
+    Here {
+        /// The limiter.
+        limiter: Box<ProcessLimiter>,
+        /// Its store, for people.
+        store: String,
+    },
+    /// A server.
+    Server(Box<ServerClient>),
+}
+
+/// What is needed to find an [`Answerer`].
+pub(super) struct Whom<'a> {
+    pub server: &'a ServerArgs,
+    pub admin: Option<&'a AdminArgs>,
+    pub policies: &'a PolicyArgs,
+    pub store: &'a StoreArgs,
+    pub deadline: DeadlineArgs,
+}
+
+impl Answerer {
+    /// The server when one is named, else a limiter whose store is ready.
+    pub async fn find(whom: Whom<'_>) -> Result<Self, Failure> {
+        if let Some(url) = compose::given(&whom.server.server) {
+            let token = match whom.admin {
+                Some(admin) => compose::admin_token(admin)?,
+                None => None,
+            };
+            let client = ServerClient::new(url, token)?;
+            return Ok(Answerer::Server(Box::new(client)));
+        }
+        let (config, _) = compose::config(whom.policies)?;
+        let policies = config.policies;
+        let limiter = compose::limiter(policies, whom.store, whom.deadline)?;
+        compose::wait_ready(&limiter).await?;
+        let store = compose::store_name(&limiter, whom.store);
+        let limiter = Box::new(limiter);
+        Ok(Answerer::Here { limiter, store })
+    }
+
+    pub async fn check(&self, check: &Check) -> Result<Decision, AskError> {
+        match self {
+            Answerer::Here { limiter, .. } => Ok(limiter.check(check).await?),
+            Answerer::Server(server) => server.check(check).await,
+        }
+    }
+
+    pub async fn peek(&self, check: &Check) -> Result<Decision, AskError> {
+        match self {
+            Answerer::Here { limiter, .. } => Ok(limiter.peek(check).await?),
+            Answerer::Server(server) => server.peek(check).await,
+        }
+    }
+
+    pub async fn refund(&self, check: &Check, cost: Option<Cost>) -> Result<Refunded, AskError> {
+        match self {
+            Answerer::Here { limiter, .. } => Ok(limiter.refund(check, cost).await?),
+            Answerer::Server(server) => server.refund(check, cost).await,
+        }
+    }
+
+    pub async fn reset(&self, check: &Check) -> Result<(), AskError> {
+        match self {
+            Answerer::Here { limiter, .. } => Ok(limiter.reset(check).await?),
+            Answerer::Server(server) => server.reset(check).await,
+        }
+    }
+
+    /// How many calls were sent to a shared store so far; absent when a server doesn't tell.
+    pub async fn calls_sent(&self) -> Option<u64> {
+        match self {
+            Answerer::Here { limiter, .. } => Some(limiter.store().calls_sent()),
+            Answerer::Server(server) => server.calls_sent().await,
+        }
+    }
+
+    /// Who it is, for people; without secrets.
+    pub fn name(&self) -> &str {
+        match self {
+            Answerer::Here { store, .. } => store,
+            Answerer::Server(server) => server.name(),
+        }
+    }
+}
