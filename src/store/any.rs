@@ -6,7 +6,7 @@ use super::memory::MemoryStore;
 use super::{
     ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store, StoreError,
 };
-use crate::model::Target;
+use crate::model::{Policies, Target};
 
 /// A store that was chosen at run time.
 pub enum AnyStore {
@@ -26,6 +26,19 @@ macro_rules! either {
             AnyStore::Cluster($store) => $do,
         }
     };
+}
+
+impl AnyStore {
+    /// Makes ready what these policies need, so that no check has to wait for it.
+    pub fn prepare(&self, policies: &Policies) {
+        match self {
+            AnyStore::Memory(_) => {
+                let _ = policies;
+            }
+            #[cfg(feature = "cluster")]
+            AnyStore::Cluster(store) => store.prepare(policies),
+        }
+    }
 }
 
 impl Store for AnyStore {

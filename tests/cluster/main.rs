@@ -4,6 +4,7 @@ mod charging;
 mod faults;
 mod fleet;
 mod redirects;
+mod refusals;
 mod security;
 mod start;
 mod support;

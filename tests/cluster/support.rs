@@ -145,7 +145,8 @@ pub fn subjects_by_shard(
             Some(_) => {}
             None => shards.push((shard, vec![target])),
         }
-        if shards.len() > 1 && shards.iter().all(|(_, targets)| targets.len() == count) {
+        // By then every shard has turned up.
+        if n > 300 && shards.iter().all(|(_, targets)| targets.len() == count) {
             break;
         }
     }

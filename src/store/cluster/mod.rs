@@ -16,6 +16,7 @@ mod link;
 mod node;
 mod options;
 mod pool;
+mod preflight;
 mod reading;
 mod router;
 pub mod script;
@@ -63,6 +64,9 @@ impl ClusterStore {
     pub fn connect(options: ClusterOptions) -> Result<Self, ClusterOptionsError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClusterOptionsError::NoRuntime);
+        }
+        if let Some(key) = preflight::stray_key(&options.key_prefix) {
+            return Err(ClusterOptionsError::StrayKey(key));
         }
         let shared = Arc::new(Shared::new(options)?);
         let (router, keeper) = Router::start(Arc::clone(&shared));

@@ -77,6 +77,9 @@ pub enum ClusterOptionsError {
         /// What it may be.
         bounds: &'static str,
     },
+    /// The self-test of the keys.
+    #[error("the key {0} isn't in the slot of its subject")]
+    StrayKey(String),
     /// There is nothing to run on.
     #[error("a cluster store needs a running tokio runtime with time and I/O")]
     NoRuntime,

@@ -16,6 +16,7 @@ use super::fault::Redirect;
 use super::guard::{Owned, keep_running};
 use super::node::Node;
 use super::pool::Pool;
+use super::preflight::disputed_key;
 use super::reading;
 use super::shared::Shared;
 use super::table::Table;
@@ -126,9 +127,36 @@ impl Router {
         }
         self.tell_lost_and_found();
         if !self.warmed.load(Ordering::Relaxed) && self.trouble().is_none() {
-            self.warmed.store(true, Ordering::Release);
-            tracing::info!(shards = self.table().shards.len(), "the store is ready");
+            self.warm().await;
         }
+    }
+
+    /// The last test before the store is ready.
+    async fn warm(&self) {
+        let node = self
+            .table
+            .load()
+            .shards
+            .first()
+            .map(|s| Arc::clone(&s.primary));
+        let prefix = &self.shared.options.key_prefix;
+        let disputed = match node {
+            Some(node) if node.info().cluster != Some(false) => disputed_key(prefix, &node).await,
+            _ => None,
+        };
+        let disputed = disputed.map(|key| format!("the servers reckon another slot for {key}"));
+        if disputed.is_none() {
+            self.warmed.store(true, Ordering::Release);
+            let shards = self.table.load().shards.len();
+            tracing::info!(shards, "the store is ready");
+            self.shared.changed.notify_waiters();
+        }
+        self.told().unread = disputed;
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
+        self.pool.all()
     }
 
     async fn refresh_single(&self, up: &[Arc<Node>]) {
@@ -140,7 +168,9 @@ impl Router {
             .map(|shard| shard.primary.address().clone());
         if primary.as_ref().map(|node| node.address()) != known.as_ref() {
             if let Some(node) = primary {
-                self.install(Table::single(node));
+                // Of single servers any may become the primary: all that were named stay.
+                let seeds = self.shared.options.url.seeds.iter().cloned().collect();
+                self.install(Table::single(node), seeds);
             }
         }
     }
@@ -167,11 +197,12 @@ impl Router {
         }
         let before = self.table.load_full();
         let table = Table::clustered(&merged, &before, |at| self.pool.get_or_start(at));
-        self.install(table);
+        self.install(table, HashSet::new());
     }
 
-    /// Tells what is new in a table, then has calls follow it.
-    fn install(&self, table: Table) {
+    /// Tells what is new in a table, then has calls follow it. Nodes that are neither in it nor
+    /// among `others` are let go.
+    fn install(&self, table: Table, others: HashSet<NodeAddress>) {
         let before = self.table.load_full();
         let news = table.news_since(&before);
         let mut told = self.told();
@@ -188,7 +219,8 @@ impl Router {
             }
         }
         drop(told);
-        let known = table.nodes().map(|node| node.address().clone()).collect();
+        let mut known = others;
+        known.extend(table.nodes().map(|node| node.address().clone()));
         self.table.store(Arc::new(table));
         self.pool.keep_only(&known);
         self.shared.changed.notify_waiters();
@@ -278,7 +310,8 @@ impl Router {
     /// reason to send the other shards' callers away.
     pub fn readiness(&self) -> Readiness {
         if !self.warmed.load(Ordering::Acquire) {
-            let trouble = self.trouble();
+            let unread = || self.told().unread.clone();
+            let trouble = self.trouble().or_else(unread);
             return Readiness::NotReady(trouble.unwrap_or_else(|| "not warmed up yet".into()));
         }
         let table = self.table.load();
