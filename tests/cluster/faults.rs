@@ -11,7 +11,8 @@ use tidegate::store::{ShardEvent, ShardId, StoreErrorKind};
 
 use crate::support::{dual, eventually, global, primary_of, six_nodes, store};
 use crate::traffic::{
-    Traffic, assert_charged_once, assert_no_answer_is_anothers, errors, longest_gap, p99,
+    HEAVY, STEADY, Traffic, assert_charged_once, assert_no_answer_is_anothers, errors, longest_gap,
+    p99,
 };
 
 /// Time for a fault to act on traffic.
@@ -32,6 +33,7 @@ async fn every_node_loses_its_scripts_and_no_call_notices() {
         &store,
         &global(Algorithm::FixedWindow, 1_000_000),
         PATIENT_MS,
+        STEADY,
     );
     for node in 0..cluster.node_count() {
         tokio::time::sleep(WHILE).await;
@@ -54,11 +56,13 @@ async fn connections_are_killed_and_no_charge_runs_twice() {
         &store,
         &global(Algorithm::FixedWindow, 1_000_000),
         PATIENT_MS,
+        HEAVY,
     );
     let log = Traffic::start(
         &store,
         &dual(Algorithm::SlidingLog, 1_000_000, 900_000),
         PATIENT_MS,
+        HEAVY,
     );
     for _ in 0..5 {
         for node in 0..cluster.node_count() {
@@ -101,11 +105,13 @@ async fn every_shard_is_failed_over_and_loses_nothing() {
         &store,
         &global(Algorithm::FixedWindow, 1_000_000),
         PATIENT_MS,
+        STEADY,
     );
     let log = Traffic::start(
         &store,
         &dual(Algorithm::SlidingLog, 1_000_000, 900_000),
         PATIENT_MS,
+        STEADY,
     );
     let mut begun = Vec::new();
     for replica in 3..6 {
@@ -159,7 +165,12 @@ async fn every_shard_is_failed_over_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_is_killed_and_the_others_do_not_notice() {
     let (cluster, store) = cluster_and_store().await;
-    let traffic = Traffic::start(&store, &dual(Algorithm::SlidingLog, 1_000_000, 900_000), 50);
+    let traffic = Traffic::start(
+        &store,
+        &dual(Algorithm::SlidingLog, 1_000_000, 900_000),
+        50,
+        STEADY,
+    );
     let (dying, targets) = traffic.shards[0].clone();
     let primary = primary_of(&cluster, &targets[0]).await;
     tokio::time::sleep(WHILE * 5).await;
@@ -195,7 +206,12 @@ async fn a_primary_is_killed_and_the_others_do_not_notice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_is_paused_and_the_others_do_not_notice() {
     let (cluster, store) = cluster_and_store().await;
-    let traffic = Traffic::start(&store, &dual(Algorithm::SlidingLog, 1_000_000, 900_000), 50);
+    let traffic = Traffic::start(
+        &store,
+        &dual(Algorithm::SlidingLog, 1_000_000, 900_000),
+        50,
+        STEADY,
+    );
     let (stalled, targets) = traffic.shards[1].clone();
     let primary = primary_of(&cluster, &targets[0]).await;
     tokio::time::sleep(WHILE * 5).await;

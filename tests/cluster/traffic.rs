@@ -16,10 +16,26 @@ use tokio::task::JoinHandle;
 
 use crate::support::{charge, subjects_by_shard};
 
-/// Tasks on each shard, each with a subject of its own.
-const TASKS_PER_SHARD: usize = 8;
-/// Between two charges of a task.
-const PAUSE: Duration = Duration::from_millis(2);
+/// How much traffic.
+#[derive(Clone, Copy)]
+pub struct Load {
+    /// Tasks on each shard, each with a subject of its own.
+    pub tasks_per_shard: usize,
+    /// Between two charges of a task.
+    pub pause: Duration,
+}
+
+/// Enough to see a gap of some milliseconds, and not so much that this machine is busy with it.
+pub const STEADY: Load = Load {
+    tasks_per_shard: 8,
+    pause: Duration::from_millis(2),
+};
+
+/// Always some charges on the wire.
+pub const HEAVY: Load = Load {
+    tasks_per_shard: 64,
+    pause: Duration::ZERO,
+};
 
 /// One charge, from its caller's side.
 pub struct Seen {
@@ -39,8 +55,13 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub fn start(store: &Arc<ClusterStore>, policy: &Arc<Policy>, deadline_ms: u64) -> Self {
-        let shards = subjects_by_shard(store, policy, TASKS_PER_SHARD);
+    pub fn start(
+        store: &Arc<ClusterStore>,
+        policy: &Arc<Policy>,
+        deadline_ms: u64,
+        load: Load,
+    ) -> Self {
+        let shards = subjects_by_shard(store, policy, load.tasks_per_shard);
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = Vec::new();
         for (shard, targets) in &shards {
@@ -65,7 +86,9 @@ impl Traffic {
                             took,
                             result,
                         });
-                        tokio::time::sleep(PAUSE).await;
+                        if !load.pause.is_zero() {
+                            tokio::time::sleep(load.pause).await;
+                        }
                     }
                     seen
                 }));
