@@ -1,10 +1,11 @@
 -- One call: requests of one subject, decided in order, each against all ceilings or none.
 -- Reads and checks everything before it writes. A denial writes nothing but the housekeeping that
 -- time alone would do: what expired goes, what a clock left in the future comes back.
+local call, K, A = redis.call, KEYS, ARGV
+--@ once sprint
 --@ once clock
-local total = 0
-for r = _r_, #A, 3 do total = total + A[r + 1] end
-local look = #A > _r_ + 2 or string.sub(A[_r_ + 2], 1, 1) ~= 'f'
+local look, total = A[_r_ + 2] ~= nil or string.sub(A[_r_ + 1], 1, 1) ~= 'f', 0
+for r = _r_ + 1, #A, 2 do total = total + string.match(A[r], '%d+') end
 while true do
   local out = {A[_r_], now, _slots_}
   --@ each read
@@ -12,10 +13,11 @@ while true do
   --@ each settle
   --@ each state
   local stamp, adds, weights, extra, names, records
-  for r = _r_, #A, 3 do
-    local id, cost, how = A[r], tonumber(A[r + 1]), A[r + 2]
-    local seen, held = false, 0
-    if how ~= 'f' then held = tonumber(string.sub(how, 2)) or 0 end
+  for r = _r_, #A, 2 do
+    local id = A[r]
+    local how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
+    cost = tonumber(cost)
+    local seen = false
     if look then
       seen = names and names[id]
       --@ once find
@@ -26,7 +28,7 @@ while true do
       verdict = 2
     elseif cost == 0 then
       verdict = 1
-    elseif _all_ok_ then
+    elseif <<ok_i_| and >> then
       verdict = 1
       --@ each take
       --@ once keep

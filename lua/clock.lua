@@ -1,5 +1,4 @@
 --@ section clock
-local call, K, A = redis.call, KEYS, ARGV
 local now = tonumber(A[1])
 local exact = now ~= nil
 if not exact then

@@ -1,4 +1,5 @@
 -- The same decisions, each request on its own, and nothing changed: no housekeeping either.
+local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
 local look = true
 local out = {A[_r_], now, _slots_}
@@ -6,15 +7,17 @@ local out = {A[_r_], now, _slots_}
 --@ once weigh
 --@ each survey
 --@ each state
-for r = _r_, #A, 3 do
-  local id, cost, how = A[r], tonumber(A[r + 1]), A[r + 2]
+for r = _r_, #A, 2 do
+  local id = A[r]
+  local how, cost = string.match(A[r + 1], '^(%a)(%d+)')
+  cost = tonumber(cost)
   local seen = false
   --@ once find
   --@ each try
   local verdict = 0
   if seen then
     verdict = 2
-  elseif cost == 0 or _all_ok_ then
+  elseif cost == 0 or <<ok_i_| and >> then
     verdict = 1
   end
   out[#out + 1] = verdict

@@ -12,16 +12,16 @@ local young_holds = young_era and young_era >= era
 local old_holds = old_era and (old_era == era - 1 or old_era > era)
 
 --@ section find
-if string.sub(how, 1, 1) == 'c' then
+if how == 'c' then
   seen = seen or young_holds and call('HEXISTS', young, id) == 1
     or old_holds and call('HEXISTS', old, id) == 1
 end
 
 --@ section keep
-if string.sub(how, 1, 1) == 'c' then
+if how == 'c' then
   records = records or {}
   records[#records + 1] = id
-  records[#records + 1] = string.format('%s %d', A[r + 1], now)
+  records[#records + 1] = string.format('%d %d', cost, now)
   names = names or {}
   names[id] = true
 end

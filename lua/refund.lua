@@ -1,4 +1,5 @@
 -- Gives a charge back in every ceiling that still counts it, whole or in part.
+local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
 local id, asked = A[_r_], tonumber(A[_r_ + 1])
 local had, at, given = nil, nil, 0 -- what the charge holds, when it was charged, what is given back

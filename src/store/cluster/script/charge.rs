@@ -91,7 +91,7 @@ impl ChargeScript {
     /// earlier attempt may have run.
     pub fn args(&self, resent: bool) -> Vec<Value> {
         let call = &self.call;
-        let mut args = Vec::with_capacity(12 + self.keys.len() + 3 * call.requests.len());
+        let mut args = Vec::with_capacity(12 + self.keys.len() + 2 * call.requests.len());
         args.push(self.script.sha1());
         args.push(number(self.keys.len() as u64));
         args.extend(
@@ -106,7 +106,6 @@ impl ChargeScript {
         }
         for request in &call.requests {
             args.push(text(request.id.as_str()));
-            args.push(number(request.cost.min(UNITS_MAX + 1)));
             args.push(text(&how(request, resent)));
         }
         args
@@ -123,13 +122,20 @@ impl ChargeScript {
         }
         let now = Timestamp::from_micros(reply.count()?);
         let ceilings = &self.call.target.ceilings;
+        // The short form: a fresh unit was admitted, and nothing is newer.
+        let short = reply.left() == ceilings.len();
         let mut states = Vec::with_capacity(ceilings.len());
         for ceiling in ceilings {
-            states.push(State::read(&mut reply, ceiling, now)?);
+            let state = match short {
+                true => State::log(reply.count()?),
+                false => State::read(&mut reply, ceiling, now)?,
+            };
+            states.push(state);
         }
         let mut outcomes = Vec::with_capacity(self.call.requests.len());
         for request in &self.call.requests {
-            outcomes.push(self.outcome(&mut reply, &mut states, request, now)?);
+            let verdict = if short { 1 } else { reply.integer()? };
+            outcomes.push(self.outcome(&mut reply, &mut states, request, verdict, now)?);
         }
         reply.end()?;
         Ok(ChargeReply { at: now, outcomes })
@@ -140,10 +146,10 @@ impl ChargeScript {
         reply: &mut Reply,
         states: &mut [State],
         request: &ChargeRequest,
+        verdict: i64,
         now: Timestamp,
     ) -> Result<Outcome, StoreError> {
         let ceilings = &self.call.target.ceilings;
-        let verdict = reply.integer()?;
         let mut outcomes = Vec::with_capacity(ceilings.len());
         for (ceiling, state) in ceilings.iter().zip(states) {
             let mut retry = None;
@@ -209,9 +215,10 @@ fn how(request: &ChargeRequest, resent: bool) -> String {
         IdOrigin::Fresh if !resent => "f",
         IdOrigin::Fresh | IdOrigin::Resent => "r",
     };
+    let cost = request.cost.min(UNITS_MAX + 1);
     match request.held_for {
-        Some(held) => format!("{origin}{}", held.get().min(INSTANT_MAX)),
-        None => origin.to_owned(),
+        Some(held) => format!("{origin}{cost}+{}", held.get().min(INSTANT_MAX)),
+        None => format!("{origin}{cost}"),
     }
 }
 
@@ -228,11 +235,7 @@ pub(super) fn push_ceilings(args: &mut Vec<Value>, ceilings: &[Ceiling], clock: 
         args.push(number(quota.limit()));
         args.push(number(window.get()));
         match ceiling.algorithm {
-            Algorithm::SlidingLog => {
-                let (expiry, due) = keys::log_expiry(window, clock);
-                args.push(number(expiry));
-                args.push(number(due));
-            }
+            Algorithm::SlidingLog => {}
             Algorithm::SlidingCounter => args.push(number(keys::counter_expiry(window, 2, clock))),
             Algorithm::FixedWindow => args.push(number(keys::counter_expiry(window, 1, clock))),
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {

@@ -8,9 +8,12 @@
 //! - `--@ own NAME` for that of the ceiling in whose section it stands;
 //! - `--@ once NAME` for a section that is there once, however many ceilings there are.
 //!
-//! A section that an algorithm doesn't have is empty. In a ceiling's section `_i_` is its number
-//! from 1, `_a_` the index of its first argument, `_s_` of its slot in the reply, `_x_` of its
-//! companion's key. Everywhere, `_r_` is the index of the first request's first argument.
+//! A section that an algorithm doesn't have is empty. Within a line, `<<TEXT>>` stands for TEXT
+//! once a ceiling, joined by commas or by what follows a bar (`<<n_i_ > 0| and >>`); `<<logs TEXT>>`
+//! once a sliding log. In a ceiling's text `_i_` is its number from 1, `_a_` the index of its
+//! first argument, `_s_` of its slot in the reply, `_x_` of its companion's key. Everywhere `_n_`
+//! is how many ceilings there are, `_first_` the number of the first log, `_r_` the index of the
+//! first request's first argument, `_p_` of the record's, `_e_` of the record's first key.
 //! Never reads anything but its own fragments: a text is a constant of the build.
 
 use super::Operation;
@@ -64,7 +67,7 @@ impl Layout {
     /// How many arguments a ceiling takes.
     fn args_of(algorithm: Algorithm) -> usize {
         match algorithm {
-            Algorithm::SlidingLog => 4,
+            Algorithm::SlidingLog => 2,
             Algorithm::SlidingCounter | Algorithm::FixedWindow => 3,
             Algorithm::TokenBucket | Algorithm::LeakyBucket => 4,
         }
@@ -176,12 +179,14 @@ fn once(name: &str, layout: &Layout) -> String {
     } else {
         ""
     };
+    let all_logs = layout.logs().count() == layout.algorithms.len();
     let mut text = match name {
+        "sprint" if !all_logs => None,
         "clock" => section(CLOCK, name),
         _ => section(ids, name),
     }
     .unwrap_or_default();
-    if name == "clock" && layout.logs().count() < layout.algorithms.len() {
+    if name == "clock" && !all_logs {
         text.push_str(&section(EXACT, "exact").unwrap_or_default());
     }
     text
@@ -196,39 +201,45 @@ fn section(source: &str, name: &str) -> Option<String> {
 }
 
 fn fill_in(line: &str, ceiling: Option<usize>, layout: &Layout) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("<<") {
+        let (inner, after) = after.split_once(">>").unwrap_or((after, ""));
+        text.push_str(before);
+        text.push_str(&repeated(inner, layout));
+        rest = after;
+    }
+    text.push_str(rest);
     let n = layout.algorithms.len();
-    let joined = |parts: Vec<String>, by: &str| parts.join(by);
-    let mut line = line
+    let slots = vec!["false"; layout.first_slot(n) - 3].join(", ");
+    let text = text
+        .replace("_slots_", &slots)
+        .replace("_n_", &n.to_string())
         .replace("_r_", &layout.first_request().to_string())
         .replace("_p_", &layout.record_arg().to_string())
-        .replace("_e_", &(n + 1).to_string())
-        .replace(
-            "_slots_",
-            &joined(vec!["false".to_owned(); layout.first_slot(n) - 3], ", "),
-        )
-        .replace(
-            "_all_ok_",
-            &joined((1..=n).map(|i| format!("ok{i}")).collect(), " and "),
-        )
-        .replace(
-            "_companions_",
-            &joined(
-                layout
-                    .logs()
-                    .map(|c| format!("K[{}]", layout.companion_key(c)))
-                    .collect(),
-                ", ",
-            ),
-        );
-    if let Some(first) = layout.logs().next() {
-        line = line.replace("_first_", &(first + 1).to_string());
+        .replace("_e_", &(n + 1).to_string());
+    let first = layout.logs().next().map_or(0, |c| c + 1);
+    let text = text.replace("_first_", &first.to_string());
+    match ceiling {
+        Some(c) => of_number(&text, c, layout),
+        None => text,
     }
-    if let Some(c) = ceiling {
-        line = line
-            .replace("_i_", &(c + 1).to_string())
-            .replace("_a_", &layout.first_arg(c).to_string())
-            .replace("_s_", &layout.first_slot(c).to_string())
-            .replace("_x_", &layout.companion_key(c).to_string());
-    }
-    line
+}
+
+fn repeated(inner: &str, layout: &Layout) -> String {
+    let (text, between) = inner.rsplit_once('|').unwrap_or((inner, ", "));
+    let parts: Vec<String> = match text.strip_prefix("logs ") {
+        Some(text) => layout.logs().map(|c| of_number(text, c, layout)).collect(),
+        None => (0..layout.algorithms.len())
+            .map(|c| of_number(text, c, layout))
+            .collect(),
+    };
+    parts.join(between)
+}
+
+fn of_number(text: &str, ceiling: usize, layout: &Layout) -> String {
+    text.replace("_i_", &(ceiling + 1).to_string())
+        .replace("_a_", &layout.first_arg(ceiling).to_string())
+        .replace("_s_", &layout.first_slot(ceiling).to_string())
+        .replace("_x_", &layout.companion_key(ceiling).to_string())
 }

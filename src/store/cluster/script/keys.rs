@@ -71,7 +71,7 @@ pub fn reset_keys(prefix: &KeyPrefix, target: &Target) -> Vec<String> {
     }
     bases
         .iter()
-        .flat_map(|base| ["", ":x", ":c", ":f", ":b", ":i0", ":i1"].map(|s| base.clone() + s))
+        .flat_map(|base| ["", ":x", ":n", ":c", ":f", ":b", ":i0", ":i1"].map(|s| base.clone() + s))
         .collect()
 }
 
@@ -82,17 +82,6 @@ pub(super) fn slack(window: Micros, clock: CallClock) -> Micros {
         CallClock::Store => part,
         CallClock::At(_) => part.saturating_add(window).saturating_add(CLOCK_SLACK),
     }
-}
-
-/// Expiry of a log, and the remaining life at which it is due for a refresh, in milliseconds.
-/// A refresh also trims, so `remaining` is never staler than a 64th of the window.
-pub(super) fn log_expiry(window: Micros, clock: CallClock) -> (u64, u64) {
-    let slack = slack(window, clock);
-    let due = window.saturating_add(Micros::new(slack.get() / 2));
-    (
-        window.saturating_add(slack).ceil_millis(),
-        due.ceil_millis(),
-    )
 }
 
 /// Expiry of a counter that is needed for `windows` windows, in milliseconds.

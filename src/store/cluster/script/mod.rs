@@ -12,8 +12,9 @@
 //!   ceiling is a log and a caller's id must be remembered, the two records of ids.
 //! - ARGV: the instant in microseconds, empty for the server's own; then each ceiling's numbers
 //!   (named at the top of its fragment); then, with records, their era in microseconds and their
-//!   expiry in milliseconds; then three for each request: id, cost, and where the id comes from
-//!   (`f` fresh, `r` resent, `c` caller), followed by the microseconds a lease is held.
+//!   expiry in milliseconds; then two for each request: its id, and a letter for where the id comes
+//!   from (`f` fresh, `r` resent, `c` caller) with the cost after it and, for a lease, `+` and the
+//!   microseconds that it is held: `f1`, `f5000+250000`.
 //!
 //! A refund takes the id and the units to give back (empty for all) instead of requests.
 //!
@@ -24,13 +25,14 @@
 //! (0: it has). A log's state is two numbers: the units used, and its newest entry's instant, -1
 //! when there is none or none was looked for (then this call's own is the newest). The other
 //! states are as stored, and are settled and asked by [`crate::algorithm`], so that both stores
-//! answer alike. A refund: the id, the instant, the units given back.
+//! answer alike. One fresh unit that was admitted by logs alone is answered in short: the id, the
+//! instant, each log's units used before. A refund: the id, the instant, the units given back.
 //!
 //! # Keys
 //! `<stem>:g` and `<stem>:r:<region>` are sliding logs; `:f`, `:c` and `:b` after them a fixed
 //! window, a sliding counter, a bucket: a policy that changes its algorithm starts a key of
 //! another name instead of finding one of another type. `:x` is a log's companion, `:i0` and
-//! `:i1` are records of ids. Regions are encoded without colons, so none can spell another's key.
+//! `:i1` are records of ids, `:n` what the charges that filled a log noted for those who come next. Regions are encoded without colons, so none can spell another's key.
 //!
 //! # Flags
 //! Scripts begin with a shebang, so a server without memory refuses a charge as a whole (OOM)

@@ -31,6 +31,11 @@ impl Reply {
         next.ok_or_else(|| self.error("it is too short"))
     }
 
+    /// How many elements are left.
+    pub fn left(&self) -> usize {
+        self.elements.len()
+    }
+
     pub fn integer(&mut self) -> Result<i64, StoreError> {
         let value = self.next()?;
         integer(&value).ok_or_else(|| self.error("an element is no integer"))

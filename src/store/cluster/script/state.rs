@@ -21,6 +21,15 @@ pub(super) enum State {
 }
 
 impl State {
+    /// A log of which only the units used are known.
+    pub fn log(used: u64) -> Self {
+        State::Log {
+            used,
+            newest: None,
+            wait: Micros::ZERO,
+        }
+    }
+
     pub fn read(reply: &mut Reply, ceiling: &Ceiling, now: Timestamp) -> Result<Self, StoreError> {
         let quota = ceiling.quota;
         Ok(match ceiling.algorithm {
