@@ -373,3 +373,18 @@ if cost_i_ then
     call('UNLINK', K[_x_])
   end
 end
+
+--@ section replay
+if tonumber(at) > now - W_i_ and call('ZADD', K[_i_], 'NX', at, id) == 1 then
+  back = 1
+  if cost ~= 1 or held ~= '' then
+    call('HSET', K[_x_], id, A[r + 1])
+    if held ~= '' then call('HSET', K[_x_], '\tl' .. id, held) end
+    call('HINCRBY', K[_x_], '\tsum', string.format('%d', cost - 1))
+  end
+end
+
+--@ section extend
+local keep_i_ = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))
+if call('PTTL', K[_i_]) * 1000 < W_i_ + slack_i_ / 2 then call('PEXPIRE', K[_i_], keep_i_) end
+if call('PTTL', K[_x_]) * 1000 < W_i_ + slack_i_ / 2 then call('PEXPIRE', K[_x_], keep_i_) end

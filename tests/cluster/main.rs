@@ -5,6 +5,7 @@ mod faults;
 mod fleet;
 mod redirects;
 mod refusals;
+mod repair;
 mod security;
 mod start;
 mod support;

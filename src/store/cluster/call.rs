@@ -37,6 +37,10 @@ pub(super) trait Call: Sync {
     fn args(&self, resent: bool) -> Vec<Value>;
     /// Whether running it twice does the same as running it once.
     fn may_repeat(&self) -> bool;
+    /// Whether it waits until what a failover lost in its slot was put back.
+    fn waits_for_repair(&self) -> bool {
+        true
+    }
     /// When its answer must be there.
     fn deadline(&self) -> Instant;
 }
@@ -108,6 +112,16 @@ impl<C: Call> Trial<'_, C> {
                     "the deadline had passed before it was sent".into(),
                 ));
                 return Err(self.error(kind, why));
+            }
+            if self.call.waits_for_repair()
+                && !self
+                    .shared
+                    .repair
+                    .clear(self.call.slot(), self.deadline)
+                    .await
+            {
+                let why = "its slot was still being repaired after a failover";
+                return Err(self.error(StoreErrorKind::Unavailable, why.into()));
             }
             let (node, asking) = match next {
                 Next::Moved(node) => (Some(node), false),

@@ -17,8 +17,10 @@ use crate::store::{
 impl Store for ClusterStore {
     async fn charge(&self, call: ChargeCall) -> Result<ChargeReply, StoreError> {
         let script = ChargeScript::new(&self.shared.scripts.charging, self.key_prefix(), call)?;
-        let reply = run(&self.router, &self.shared, &script).await?;
-        script.decode(reply.value)
+        let answer = run(&self.router, &self.shared, &script).await?;
+        let reply = script.decode(answer.value)?;
+        self.shared.repair.note(&script, &reply, answer.resent);
+        Ok(reply)
     }
 
     async fn refund(&self, call: RefundCall) -> Result<Refunded, StoreError> {
@@ -31,7 +33,14 @@ impl Store for ClusterStore {
                 StoreErrorKind::Unavailable,
                 "a connection was lost, and now there is nothing to give back",
             )),
-            refunded => Ok(refunded),
+            refunded => {
+                let RefundCall { id, cost, .. } = script.call();
+                self.shared
+                    .repair
+                    .journal
+                    .give_back(script.slot(), id, *cost);
+                Ok(refunded)
+            }
         }
     }
 
@@ -42,7 +51,9 @@ impl Store for ClusterStore {
             keys,
             deadline: call.deadline,
         };
-        run(&self.router, &self.shared, &reset).await.map(drop)
+        run(&self.router, &self.shared, &reset).await?;
+        self.shared.repair.journal.forget(reset.slot, &call.target);
+        Ok(())
     }
 
     fn readiness(&self) -> Readiness {

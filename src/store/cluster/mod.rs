@@ -12,12 +12,14 @@ mod fault;
 mod fleet;
 mod guard;
 mod info;
+mod journal;
 mod link;
 mod node;
 mod options;
 mod pool;
 mod preflight;
 mod reading;
+mod repair;
 mod router;
 pub mod script;
 mod shared;
@@ -53,6 +55,7 @@ pub struct ClusterStore {
     shared: Arc<Shared>,
     router: Arc<Router>,
     _keeper: Owned<()>,
+    _repairer: Owned<()>,
 }
 
 impl ClusterStore {
@@ -70,10 +73,12 @@ impl ClusterStore {
         }
         let shared = Arc::new(Shared::new(options)?);
         let (router, keeper) = Router::start(Arc::clone(&shared));
+        let repairer = repair::keep_repairing(&shared, &router);
         Ok(ClusterStore {
             shared,
             router,
             _keeper: keeper,
+            _repairer: repairer,
         })
     }
 
@@ -82,6 +87,11 @@ impl ClusterStore {
     /// more than `events_len_max` loses the oldest.
     pub fn shard_events(&self) -> broadcast::Receiver<ShardEvent> {
         self.shared.events.subscribe()
+    }
+
+    /// Charges that a failover had lost and that this store put back so far.
+    pub fn restored(&self) -> u64 {
+        self.shared.repair.restored()
     }
 
     /// Waits until it is ready, at most so long.

@@ -56,6 +56,9 @@ pub struct ClusterOptions {
     pub views_per_refresh_max: usize,
     /// Nodes that are known at most; more are ignored, with a warning.
     pub nodes_max: usize,
+    /// Charges that are remembered at most, to be put back when a failover lost them; 0 for none.
+    /// One takes about 150 bytes, and none is remembered for longer than 30 s.
+    pub journal_len_max: usize,
     /// News of shards that a slow listener may lag behind, before it loses the oldest.
     pub events_len_max: usize,
 }
@@ -110,6 +113,7 @@ impl ClusterOptions {
             refresh_gap_min: Duration::from_millis(50),
             views_per_refresh_max: 7,
             nodes_max: 1_024,
+            journal_len_max: 65_536,
             events_len_max: 1_024,
         })
     }
@@ -151,6 +155,11 @@ impl ClusterOptions {
                 (1..=max).contains(&count),
             )?;
         }
+        bound(
+            "journal_len_max",
+            "0 to 4,194,304",
+            self.journal_len_max <= 1 << 22,
+        )?;
         bound(
             "reconnect_wait_max",
             "at least reconnect_wait_min",

@@ -232,6 +232,14 @@ impl Router {
         let table = self.table.load();
         if let Some(shard) = table.shard_of_replica(&to) {
             self.tell_promoted(&table, shard, &to);
+        } else if table
+            .owner(redirect.slot)
+            .is_none_or(|owner| *owner.address() != to)
+        {
+            // A migration, or a promotion of a node that we don't know as a replica yet: to put
+            // back what is there anyway does no harm.
+            let slot = SlotRanges::from_ascending([redirect.slot]);
+            self.shared.repair.promoted(&slot);
         }
         if let Some(shard) = table.correct(redirect.slot, &to) {
             let slots = SlotRanges::from_ascending([redirect.slot]);

@@ -6,6 +6,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::carrier::Carrier;
 use super::options::{ClusterOptions, ClusterOptionsError};
+use super::repair::Repair;
 use super::source::ScriptSet;
 use crate::store::ShardEvent;
 
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     /// The slot table may be wrong: read it anew.
     pub refresh: Notify,
     pub events: broadcast::Sender<ShardEvent>,
+    pub repair: Repair,
     /// Script calls sent so far.
     pub calls_sent: AtomicU64,
 }
@@ -32,6 +34,7 @@ impl Shared {
         };
         let (events, _) = broadcast::channel(options.events_len_max);
         Ok(Shared {
+            repair: Repair::new(options.journal_len_max),
             carrier: Carrier::new(tls),
             options,
             scripts: ScriptSet::new(),
@@ -42,8 +45,12 @@ impl Shared {
         })
     }
 
-    /// Tells who listens; nobody need.
+    /// Tells who listens; nobody need. What a promotion may have lost is to be repaired from
+    /// this moment on.
     pub fn tell(&self, event: ShardEvent) {
+        if let ShardEvent::Promoted { slots, .. } = &event {
+            self.repair.promoted(slots);
+        }
         tracing::info!(?event, "a shard changed");
         let _ = self.events.send(event);
     }

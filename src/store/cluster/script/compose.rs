@@ -23,6 +23,7 @@ use crate::model::{Algorithm, Ceiling};
 const CHARGE: &str = include_str!("../../../../lua/charge.lua");
 const PEEK: &str = include_str!("../../../../lua/peek.lua");
 const REFUND: &str = include_str!("../../../../lua/refund.lua");
+const REPLAY: &str = include_str!("../../../../lua/replay.lua");
 const CLOCK: &str = include_str!("../../../../lua/clock.lua");
 const EXACT: &str = include_str!("../../../../lua/exact.lua");
 const RECORD: &str = include_str!("../../../../lua/record.lua");
@@ -127,6 +128,7 @@ pub(super) fn compose(operation: Operation, layout: &Layout) -> String {
         Operation::Peek => (PEEK, " flags=no-writes"),
         // It frees memory; a full server must not refuse it.
         Operation::Refund => (REFUND, " flags=allow-oom"),
+        Operation::Replay => (REPLAY, ""),
     };
     let mut text = format!("#!lua{flags}\n");
     expand(frame, None, layout, &mut text);

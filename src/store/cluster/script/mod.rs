@@ -16,7 +16,8 @@
 //!   from (`f` fresh, `r` resent, `c` caller) with the cost after it and, for a lease, `+` and the
 //!   microseconds that it is held: `f1`, `f5000+250000`.
 //!
-//! A refund takes the id and the units to give back (empty for all) instead of requests.
+//! A refund takes the id and the units to give back (empty for all) instead of requests; a replay
+//! three for each charge: id, units, and its instant (with a lease's length after a space).
 //!
 //! # What comes out
 //! A charge or peek: the first request's id, that a reply that isn't this call's is noticed; the
@@ -26,7 +27,8 @@
 //! when there is none or none was looked for (then this call's own is the newest). The other
 //! states are as stored, and are settled and asked by [`crate::algorithm`], so that both stores
 //! answer alike. One fresh unit that was admitted by logs alone is answered in short: the id, the
-//! instant, each log's units used before. A refund: the id, the instant, the units given back.
+//! instant, each log's units used before. A refund: the id, the instant, the units given back; a
+//! replay: the first id, the instant, how many charges were put back.
 //!
 //! # Keys
 //! `<stem>:g` and `<stem>:r:<region>` are sliding logs; `:f`, `:c` and `:b` after them a fixed
@@ -43,6 +45,7 @@ mod charge;
 mod compose;
 mod keys;
 mod refund;
+mod replay;
 mod reply;
 mod state;
 
@@ -54,6 +57,7 @@ use fred::types::Value;
 pub use charge::{ChargeScript, REQUESTS_MAX};
 pub use keys::reset_keys;
 pub use refund::RefundScript;
+pub use replay::{Acknowledged, REPLAYS_MAX, ReplayScript};
 
 use self::compose::Layout;
 use crate::model::Algorithm;
@@ -67,6 +71,8 @@ pub enum Operation {
     Peek,
     /// Give back.
     Refund,
+    /// Put back what a failover lost.
+    Replay,
 }
 
 impl Operation {
@@ -75,6 +81,7 @@ impl Operation {
             Operation::Charge => "charge",
             Operation::Peek => "peek",
             Operation::Refund => "refund",
+            Operation::Replay => "replay",
         }
     }
 }
@@ -172,7 +179,12 @@ mod tests {
 
     #[test]
     fn no_text_keeps_a_placeholder_or_a_directive() {
-        for operation in [Operation::Charge, Operation::Peek, Operation::Refund] {
+        for operation in [
+            Operation::Charge,
+            Operation::Peek,
+            Operation::Refund,
+            Operation::Replay,
+        ] {
             for a in Algorithm::ALL {
                 for b in Algorithm::ALL {
                     let layout = Layout::new(vec![a, b], true);
