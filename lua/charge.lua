@@ -12,12 +12,11 @@ while true do
   --@ once weigh
   --@ each settle
   --@ each state
-  local stamp, adds, weights, extra, names, records
+  local stamp, adds, weights, extra, names, pending
   for r = _r_, #A, 2 do
-    local id = A[r]
+    local id, seen = A[r], nil
     local how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
-    cost = tonumber(cost)
-    local seen = false
+    cost, held = tonumber(cost), tonumber(held)
     if look then
       seen = names and names[id]
       --@ once find
@@ -25,7 +24,7 @@ while true do
     --@ each try
     local verdict = 0
     if seen then
-      verdict = 2
+      verdict = 1 + seen
     elseif cost == 0 then
       verdict = 1
     elseif <<ok_i_| and >> then
@@ -43,7 +42,6 @@ while true do
   --@ once claim
   if clear then
     --@ each write
-    --@ once remember
     return out
   end
   look = true -- the call had run already: look at what it left

@@ -36,13 +36,9 @@ if dirty_i_ then
   end
 end
 
---@ section trace
-local state_i_ = call('HMGET', K[_i_], 'i', 'w', 'n')
-
 --@ section give
-if state_i_[1] and math.floor(math.min(at, now) / tonumber(state_i_[2])) == tonumber(state_i_[1])
-  and math.floor(now / tonumber(state_i_[2])) <= tonumber(state_i_[1]) then
-  local less = math.min(units, tonumber(state_i_[3]))
-  call('HINCRBY', K[_i_], 'n', string.format('%d', -less))
-  given = math.max(given, less)
+if at >= index_i_ * W_i_ then
+  local less = math.min(units, n_i_)
+  n_i_, given = n_i_ - less, math.max(given, less)
+  if less > 0 then dirty_i_ = true end
 end

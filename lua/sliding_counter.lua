@@ -49,18 +49,18 @@ if dirty_i_ then
   end
 end
 
---@ section trace
-local state_i_ = call('HMGET', K[_i_], 'i', 'w', 'n', 'p')
-
 --@ section give
-if state_i_[1] then
-  local index, window = tonumber(state_i_[1]), tonumber(state_i_[2])
-  local behind = math.max(math.floor(now / window) - index, 0)
-  local charged = index - math.floor(math.min(at, now) / window)
-  local field = charged == 0 and behind <= 1 and 'n' or charged == 1 and behind == 0 and 'p'
-  if field then
-    local less = math.min(units, tonumber(state_i_[field == 'n' and 3 or 4]))
-    call('HINCRBY', K[_i_], field, string.format('%d', -less))
-    given = math.max(given, less)
+local age_i_ = index_i_ - math.floor(at / W_i_)
+if age_i_ == 0 then
+  local less = math.min(units, n_i_)
+  n_i_, given = n_i_ - less, math.max(given, less)
+  if less > 0 then dirty_i_ = true end
+elseif age_i_ == 1 then
+  local less = math.min(units, p_i_)
+  given = math.max(given, less)
+  if dirty_i_ then
+    p_i_ = p_i_ - less
+  elseif less > 0 then
+    call('HINCRBY', K[_i_], was_i_ and 'p' or 'n', string.format('%d', -less))
   end
 end

@@ -51,9 +51,6 @@ if dirty_i_ then
     'PX', string.format('%d', math.ceil(owed_i_ / 1000) + A[_a_ + 3]))
 end
 
---@ section trace
---@ own read
-
 --@ section give
 if L_i_ > 0 and (owed_i_ > 0 or part_i_ > 0) then
   -- the charge's own units drain first; what else came is not its to give back
@@ -62,12 +59,11 @@ if L_i_ > 0 and (owed_i_ > 0 or part_i_ > 0) then
   if us > owed_i_ or us == owed_i_ and part > part_i_ then us, part = owed_i_, part_i_ end
   local most, most_part = divmod(units, W_i_, L_i_)
   if us > most or us == most and part > most_part then us, part = most, most_part end
-  if us >= 0 then
+  if us > 0 or us == 0 and part > 0 then
     owed_i_, part_i_ = owed_i_ - us, part_i_ - part
     if part_i_ < 0 then owed_i_, part_i_ = owed_i_ - 1, part_i_ + L_i_ end
     local less, rest = divmod(us, L_i_, W_i_)
     given = math.max(given, less + math.ceil((rest + part) / W_i_))
     dirty_i_ = true
-    --@ own write
   end
 end

@@ -1,6 +1,16 @@
 //! The scripts on a real server, without an adapter: what they answer, what they leave behind,
 //! what they refuse.
 
+#[path = "../common/mod.rs"]
+mod common;
+
+#[path = "../properties/case.rs"]
+mod case;
+#[path = "../properties/judge.rs"]
+mod judge;
+
+mod bare;
 mod basics;
+mod histories;
 mod rig;
 mod server;

@@ -13,7 +13,7 @@ use super::keys::{self, Keys};
 use super::reply::Reply;
 use super::state::State;
 use super::{Operation, Script, Scripts};
-use crate::model::{Algorithm, Ceiling, KeyPrefix, Micros, Slot, Timestamp, UNITS_MAX};
+use crate::model::{Algorithm, Ceiling, KeyPrefix, Slot, Timestamp, UNITS_MAX};
 use crate::store::{
     CallClock, CallKind, CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, Outcome,
     StoreError, StoreErrorKind,
@@ -33,14 +33,14 @@ pub struct ChargeScript {
     slot: Slot,
     keys: Vec<String>,
     has_log: bool,
+    is_recorded: bool,
 }
 
 impl ChargeScript {
     /// The script for a call.
     ///
     /// # Errors
-    /// When the call has no request or more than [`REQUESTS_MAX`], or asks for a lease together
-    /// with other requests or on a ceiling that is no sliding log.
+    /// When the call has no request or more than [`REQUESTS_MAX`].
     pub fn new(
         scripts: &Scripts,
         prefix: &KeyPrefix,
@@ -49,13 +49,14 @@ impl ChargeScript {
         check(&call)?;
         let ceilings = &call.target.ceilings;
         let caller = call.requests.iter().any(|r| r.origin == IdOrigin::Caller);
-        let layout = Layout::new(ceilings.iter().map(|c| c.algorithm).collect(), caller);
+        let layout = Layout::new(ceilings, caller);
         let names = Keys::of(prefix, &call.target);
         Ok(ChargeScript {
             script: scripts.get(operation(call.kind), &layout),
             slot: names.slot(),
             keys: layout.keys(&names, ceilings),
             has_log: layout.has_log(),
+            is_recorded: layout.is_recorded(),
             call,
         })
     }
@@ -101,8 +102,8 @@ impl ChargeScript {
         );
         args.push(instant(call.clock));
         push_ceilings(&mut args, &call.target.ceilings, call.clock);
-        if self.keys.len() > call.target.ceilings.len() && !self.has_log {
-            push_record(&mut args, &call.target.ceilings, call.clock);
+        if self.is_recorded {
+            push_record(&mut args, &call.target.ceilings);
         }
         for request in &call.requests {
             args.push(text(request.id.as_str()));
@@ -151,6 +152,7 @@ impl ChargeScript {
     ) -> Result<Outcome, StoreError> {
         let ceilings = &self.call.target.ceilings;
         let mut outcomes = Vec::with_capacity(ceilings.len());
+        let repeated = u64::try_from(verdict - 1).unwrap_or_default();
         for (ceiling, state) in ceilings.iter().zip(states) {
             let mut retry = None;
             let mut delay = None;
@@ -167,8 +169,7 @@ impl ChargeScript {
                         state.charge(ceiling, request, now);
                     }
                 }
-                2 => delay = state.delay_of_repeat(ceiling, request.cost, now),
-                _ => return Err(reply.error("a verdict is none")),
+                _ => delay = state.delay_of_repeat(ceiling, repeated, now),
             }
             let standing = state.standing(ceiling, now);
             outcomes.push(CeilingOutcome {
@@ -180,7 +181,7 @@ impl ChargeScript {
         }
         let outcome = Outcome {
             ceilings: outcomes,
-            repeated: verdict == 2,
+            repeated: repeated > 0,
         };
         if outcome.is_admitted() == (verdict == 0) {
             return Err(reply.error("no ceiling refuses what was denied"));
@@ -190,16 +191,12 @@ impl ChargeScript {
 }
 
 fn check(call: &ChargeCall) -> Result<(), StoreError> {
-    let refuse = |why: &str| Err(StoreError::not_run("charge", StoreErrorKind::Refused, why));
-    let held = call.requests.iter().any(|r| r.held_for.is_some());
-    let logs = |c: &Ceiling| c.algorithm == Algorithm::SlidingLog;
-    match call.requests.len() {
-        0 => refuse("a call without a request"),
-        n if n > REQUESTS_MAX => refuse("a call with more than 256 requests"),
-        n if held && n > 1 => refuse("a lease is asked for alone"),
-        _ if held && !call.target.ceilings.iter().all(logs) => refuse("a lease needs sliding logs"),
-        _ => Ok(()),
-    }
+    let why = match call.requests.len() {
+        0 => "a call without a request",
+        n if n > REQUESTS_MAX => "a call with more than 256 requests",
+        _ => return Ok(()),
+    };
+    Err(StoreError::not_run("charge", StoreErrorKind::Refused, why))
 }
 
 const fn operation(kind: CallKind) -> Operation {
@@ -246,11 +243,11 @@ pub(super) fn push_ceilings(args: &mut Vec<Value>, ceilings: &[Ceiling], clock: 
     }
 }
 
-pub(super) fn push_record(args: &mut Vec<Value>, ceilings: &[Ceiling], clock: CallClock) {
-    let era = ceilings.iter().map(keys::memory_of).max();
-    let era = era.unwrap_or(Micros::from_secs(1));
-    args.push(number(era.get()));
-    args.push(number(keys::counter_expiry(era, 2, clock)));
+/// The record's limit, which is none, and how long it keeps an id.
+pub(super) fn push_record(args: &mut Vec<Value>, ceilings: &[Ceiling]) {
+    let kept = ceilings.iter().map(keys::memory_of).max();
+    args.push(number(UNITS_MAX));
+    args.push(number(kept.unwrap_or_default().get()));
 }
 
 pub(super) fn number(n: u64) -> Value {

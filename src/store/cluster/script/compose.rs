@@ -2,18 +2,22 @@
 //! algorithms. Nothing is dispatched while a script runs: each ceiling's steps stand where they
 //! are needed, its variables told apart by the ceiling's number.
 //!
+//! A script's parts are its ceilings, and after them, where callers' ids matter and no ceiling's
+//! log holds them, a record of ids: a sliding log that limits nothing.
+//!
 //! A fragment is divided by `--@ section NAME` lines. In a text, a line
-//! - `--@ each NAME` stands for that section of every ceiling's algorithm, in order;
-//! - `--@ logs NAME` for that of the ceilings that are sliding logs;
-//! - `--@ own NAME` for that of the ceiling in whose section it stands;
-//! - `--@ once NAME` for a section that is there once, however many ceilings there are.
+//! - `--@ each NAME` stands for that section of every part's algorithm, in order;
+//! - `--@ logs NAME` for that of the parts that are sliding logs;
+//! - `--@ own NAME` for that of the part in whose section it stands;
+//! - `--@ once NAME` for a section that is there once, however many parts there are.
 //!
 //! A section that an algorithm doesn't have is empty. Within a line, `<<TEXT>>` stands for TEXT
-//! once a ceiling, joined by commas or by what follows a bar (`<<n_i_ > 0| and >>`); `<<logs TEXT>>`
-//! once a sliding log. In a ceiling's text `_i_` is its number from 1, `_a_` the index of its
+//! once a ceiling, joined by commas or by what follows a bar (`<<n_i_ > 0| and >>`), and
+//! `<<logs TEXT>>` once a log. In a part's text `_i_` is its number from 1, `_a_` the index of its
 //! first argument, `_s_` of its slot in the reply, `_x_` of its companion's key. Everywhere `_n_`
 //! is how many ceilings there are, `_first_` the number of the first log, `_r_` the index of the
-//! first request's first argument, `_p_` of the record's, `_e_` of the record's first key.
+//! first request's first argument, `_kept_` whether a request's id is kept, `_counted_` whether
+//! what a log gives back counts.
 //! Never reads anything but its own fragments: a text is a constant of the build.
 
 use super::Operation;
@@ -26,46 +30,69 @@ const REFUND: &str = include_str!("../../../../lua/refund.lua");
 const REPLAY: &str = include_str!("../../../../lua/replay.lua");
 const CLOCK: &str = include_str!("../../../../lua/clock.lua");
 const EXACT: &str = include_str!("../../../../lua/exact.lua");
-const RECORD: &str = include_str!("../../../../lua/record.lua");
+const SPRINT: &str = include_str!("../../../../lua/sprint.lua");
 const SLIDING_LOG: &str = include_str!("../../../../lua/sliding_log.lua");
 const SLIDING_COUNTER: &str = include_str!("../../../../lua/sliding_counter.lua");
 const FIXED_WINDOW: &str = include_str!("../../../../lua/fixed_window.lua");
 const TOKEN_BUCKET: &str = include_str!("../../../../lua/token_bucket.lua");
 const LEAKY_BUCKET: &str = include_str!("../../../../lua/leaky_bucket.lua");
 
+/// What a record of ids, a log that limits nothing, has no part in.
+const OF_CEILINGS_ONLY: [&str; 5] = ["state", "try", "take", "refuse", "report"];
+
 /// Where the parts of a script for certain algorithms find what they are given. All indices are
 /// Lua's, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub algorithms: Vec<Algorithm>,
-    /// Whether the callers' ids are kept in a record of their own.
-    pub recorded: bool,
+    /// The ceilings', then a sliding log's for the record.
+    parts: Vec<Algorithm>,
+    recorded: bool,
 }
 
 impl Layout {
-    /// For these algorithms, with a record of ids when `ids_matter` and no log holds them.
-    pub fn new(algorithms: Vec<Algorithm>, ids_matter: bool) -> Self {
-        let recorded = ids_matter && !algorithms.contains(&Algorithm::SlidingLog);
-        Layout {
-            algorithms,
-            recorded,
+    /// For ceilings of these algorithms, with a record of ids when `ids_matter` and no ceiling's
+    /// own log holds them.
+    pub fn new(ceilings: &[Ceiling], ids_matter: bool) -> Self {
+        let mut parts: Vec<Algorithm> = ceilings.iter().map(|c| c.algorithm).collect();
+        let recorded = ids_matter && !parts.contains(&Algorithm::SlidingLog);
+        if recorded {
+            parts.push(Algorithm::SlidingLog);
         }
+        Layout { parts, recorded }
+    }
+
+    /// The ceilings' algorithms.
+    pub fn algorithms(&self) -> &[Algorithm] {
+        match self.parts.split_last() {
+            Some((_, ceilings)) if self.recorded => ceilings,
+            _ => &self.parts,
+        }
+    }
+
+    /// Whether callers' ids are kept in a record of their own.
+    pub const fn is_recorded(&self) -> bool {
+        self.recorded
+    }
+
+    /// Whether a ceiling's log holds the charges' ids.
+    pub fn has_log(&self) -> bool {
+        self.algorithms().contains(&Algorithm::SlidingLog)
     }
 
     /// The keys that a script of this layout takes.
     pub fn keys(&self, names: &Keys, ceilings: &[Ceiling]) -> Vec<String> {
         let mut keys: Vec<String> = ceilings.iter().map(|c| names.ceiling(c)).collect();
+        if self.recorded {
+            keys.extend(names.record());
+        }
         let logs = ceilings
             .iter()
             .filter(|c| c.algorithm == Algorithm::SlidingLog);
         keys.extend(logs.map(|c| names.companion(c)));
-        if let Some(first) = ceilings.first().filter(|_| self.recorded) {
-            keys.extend(names.records(first));
-        }
         keys
     }
 
-    /// How many arguments a ceiling takes.
+    /// How many arguments a part takes.
     fn args_of(algorithm: Algorithm) -> usize {
         match algorithm {
             Algorithm::SlidingLog => 2,
@@ -82,43 +109,34 @@ impl Layout {
         }
     }
 
-    fn is_log(&self, ceiling: usize) -> bool {
-        self.algorithms.get(ceiling) == Some(&Algorithm::SlidingLog)
-    }
-
     fn logs(&self) -> impl Iterator<Item = usize> {
-        (0..self.algorithms.len()).filter(|&c| self.is_log(c))
+        let logs = self.parts.iter().enumerate();
+        logs.filter(|(_, a)| **a == Algorithm::SlidingLog)
+            .map(|(part, _)| part)
     }
 
-    /// Whether a log holds the charges' ids.
-    pub fn has_log(&self) -> bool {
-        self.logs().next().is_some()
+    fn all_logs(&self) -> bool {
+        self.algorithms()
+            .iter()
+            .all(|a| *a == Algorithm::SlidingLog)
     }
 
-    fn first_arg(&self, ceiling: usize) -> usize {
-        2 + sum(&self.algorithms, ceiling, Self::args_of)
+    fn first_arg(&self, part: usize) -> usize {
+        2 + sum(&self.parts, part, Self::args_of)
     }
 
-    fn first_slot(&self, ceiling: usize) -> usize {
-        3 + sum(&self.algorithms, ceiling, Self::slots_of)
+    fn first_slot(&self, part: usize) -> usize {
+        3 + sum(&self.parts, part, Self::slots_of)
     }
 
-    fn record_arg(&self) -> usize {
-        self.first_arg(self.algorithms.len())
-    }
-
-    fn first_request(&self) -> usize {
-        self.record_arg() + if self.recorded { 2 } else { 0 }
-    }
-
-    fn companion_key(&self, ceiling: usize) -> usize {
-        let before = self.logs().filter(|&c| c < ceiling).count();
-        self.algorithms.len() + before + 1
+    fn companion_key(&self, part: usize) -> usize {
+        let before = self.logs().filter(|&p| p < part).count();
+        self.parts.len() + before + 1
     }
 }
 
-fn sum(algorithms: &[Algorithm], upto: usize, size: fn(Algorithm) -> usize) -> usize {
-    algorithms.iter().take(upto).map(|&a| size(a)).sum()
+fn sum(parts: &[Algorithm], upto: usize, size: fn(Algorithm) -> usize) -> usize {
+    parts.iter().take(upto).map(|&a| size(a)).sum()
 }
 
 /// The script's whole text.
@@ -135,12 +153,12 @@ pub(super) fn compose(operation: Operation, layout: &Layout) -> String {
     text
 }
 
-fn expand(source: &str, ceiling: Option<usize>, layout: &Layout, out: &mut String) {
+fn expand(source: &str, part: Option<usize>, layout: &Layout, out: &mut String) {
     for line in source.lines() {
         let line = line.trim_start();
         let Some(directive) = line.strip_prefix("--@ ") else {
             if !line.is_empty() && !line.starts_with("--") {
-                out.push_str(&fill_in(line, ceiling, layout));
+                out.push_str(&fill_in(line, part, layout));
                 out.push('\n');
             }
             continue;
@@ -148,50 +166,42 @@ fn expand(source: &str, ceiling: Option<usize>, layout: &Layout, out: &mut Strin
         let (whose, name) = directive.split_once(' ').unwrap_or((directive, ""));
         match whose {
             "once" => expand(&once(name, layout), None, layout, out),
-            "each" => (0..layout.algorithms.len()).for_each(|c| of_ceiling(name, c, layout, out)),
-            "logs" => layout.logs().for_each(|c| of_ceiling(name, c, layout, out)),
-            _ => ceiling
-                .into_iter()
-                .for_each(|c| of_ceiling(name, c, layout, out)),
+            "each" => (0..layout.parts.len()).for_each(|p| of_part(name, p, layout, out)),
+            "logs" => layout.logs().for_each(|p| of_part(name, p, layout, out)),
+            _ => part.into_iter().for_each(|p| of_part(name, p, layout, out)),
         }
     }
 }
 
-fn of_ceiling(name: &str, ceiling: usize, layout: &Layout, out: &mut String) {
-    let Some(&algorithm) = layout.algorithms.get(ceiling) else {
+fn of_part(name: &str, part: usize, layout: &Layout, out: &mut String) {
+    let Some(&algorithm) = layout.parts.get(part) else {
         return;
     };
+    let is_record = part >= layout.algorithms().len();
+    if is_record && OF_CEILINGS_ONLY.contains(&name) {
+        return;
+    }
     let sources: &[&str] = match algorithm {
-        Algorithm::SlidingLog => &[SLIDING_LOG],
+        Algorithm::SlidingLog => &[SLIDING_LOG, SPRINT],
         Algorithm::SlidingCounter => &[SLIDING_COUNTER],
         Algorithm::FixedWindow => &[FIXED_WINDOW],
         Algorithm::TokenBucket => &[TOKEN_BUCKET],
         Algorithm::LeakyBucket => &[LEAKY_BUCKET, TOKEN_BUCKET],
     };
     if let Some(source) = sources.iter().find_map(|source| section(source, name)) {
-        expand(&source, Some(ceiling), layout, out);
+        expand(&source, Some(part), layout, out);
     }
 }
 
 fn once(name: &str, layout: &Layout) -> String {
-    let ids = if layout.has_log() {
-        SLIDING_LOG
-    } else if layout.recorded {
-        RECORD
-    } else {
-        ""
-    };
-    let all_logs = layout.logs().count() == layout.algorithms.len();
-    let mut text = match name {
-        "sprint" if !all_logs => None,
-        "clock" => section(CLOCK, name),
-        _ => section(ids, name),
+    let text = |source| section(source, name).unwrap_or_default();
+    match name {
+        "clock" if layout.all_logs() => text(CLOCK),
+        "clock" => text(CLOCK) + &section(EXACT, "exact").unwrap_or_default(),
+        "sprint" | "recall" | "note" if layout.all_logs() => text(SPRINT),
+        _ if layout.logs().next().is_some() => text(SLIDING_LOG),
+        _ => String::new(),
     }
-    .unwrap_or_default();
-    if name == "clock" && !all_logs {
-        text.push_str(&section(EXACT, "exact").unwrap_or_default());
-    }
-    text
 }
 
 fn section(source: &str, name: &str) -> Option<String> {
@@ -202,7 +212,7 @@ fn section(source: &str, name: &str) -> Option<String> {
     Some(body.join("\n") + "\n")
 }
 
-fn fill_in(line: &str, ceiling: Option<usize>, layout: &Layout) -> String {
+fn fill_in(line: &str, part: Option<usize>, layout: &Layout) -> String {
     let mut text = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("<<") {
@@ -212,18 +222,22 @@ fn fill_in(line: &str, ceiling: Option<usize>, layout: &Layout) -> String {
         rest = after;
     }
     text.push_str(rest);
-    let n = layout.algorithms.len();
+    let n = layout.algorithms().len();
     let slots = vec!["false"; layout.first_slot(n) - 3].join(", ");
+    let first_log = layout.logs().next().map_or(0, |p| p + 1);
+    let (kept, counted) = match layout.recorded {
+        true => ("how == 'c'", "false"),
+        false => ("true", "true"),
+    };
     let text = text
         .replace("_slots_", &slots)
+        .replace("_kept_", kept)
+        .replace("_counted_", counted)
+        .replace("_first_", &first_log.to_string())
         .replace("_n_", &n.to_string())
-        .replace("_r_", &layout.first_request().to_string())
-        .replace("_p_", &layout.record_arg().to_string())
-        .replace("_e_", &(n + 1).to_string());
-    let first = layout.logs().next().map_or(0, |c| c + 1);
-    let text = text.replace("_first_", &first.to_string());
-    match ceiling {
-        Some(c) => of_number(&text, c, layout),
+        .replace("_r_", &layout.first_arg(layout.parts.len()).to_string());
+    match part {
+        Some(p) => of_number(&text, p, layout),
         None => text,
     }
 }
@@ -231,17 +245,17 @@ fn fill_in(line: &str, ceiling: Option<usize>, layout: &Layout) -> String {
 fn repeated(inner: &str, layout: &Layout) -> String {
     let (text, between) = inner.rsplit_once('|').unwrap_or((inner, ", "));
     let parts: Vec<String> = match text.strip_prefix("logs ") {
-        Some(text) => layout.logs().map(|c| of_number(text, c, layout)).collect(),
-        None => (0..layout.algorithms.len())
-            .map(|c| of_number(text, c, layout))
+        Some(text) => layout.logs().map(|p| of_number(text, p, layout)).collect(),
+        None => (0..layout.algorithms().len())
+            .map(|p| of_number(text, p, layout))
             .collect(),
     };
     parts.join(between)
 }
 
-fn of_number(text: &str, ceiling: usize, layout: &Layout) -> String {
-    text.replace("_i_", &(ceiling + 1).to_string())
-        .replace("_a_", &layout.first_arg(ceiling).to_string())
-        .replace("_s_", &layout.first_slot(ceiling).to_string())
-        .replace("_x_", &layout.companion_key(ceiling).to_string())
+fn of_number(text: &str, part: usize, layout: &Layout) -> String {
+    text.replace("_i_", &(part + 1).to_string())
+        .replace("_a_", &layout.first_arg(part).to_string())
+        .replace("_s_", &layout.first_slot(part).to_string())
+        .replace("_x_", &layout.companion_key(part).to_string())
 }

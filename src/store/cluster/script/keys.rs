@@ -45,10 +45,9 @@ impl Keys {
         self.base(ceiling.scope) + ":x"
     }
 
-    /// The records of ids of a target whose first ceiling is this one.
-    pub fn records(&self, first: &Ceiling) -> [String; 2] {
-        let base = self.base(first.scope);
-        [format!("{base}:i0"), format!("{base}:i1")]
+    /// The record of ids, and its companion.
+    pub fn record(&self) -> [String; 2] {
+        [format!("{}:i", self.stem), format!("{}:i:x", self.stem)]
     }
 }
 
@@ -64,15 +63,15 @@ const fn suffix(algorithm: Algorithm) -> &'static str {
 /// Every key that a target may have, whichever algorithms its policy had or has: what `UNLINK`
 /// takes to forget it. All share `Slot::of` the first.
 pub fn reset_keys(prefix: &KeyPrefix, target: &Target) -> Vec<String> {
-    let keys = Keys::of(prefix, target);
-    let mut bases = vec![keys.base(Scope::Global)];
-    if keys.region.is_some() {
-        bases.push(keys.base(Scope::Region));
+    let names = Keys::of(prefix, target);
+    let mut bases = vec![names.base(Scope::Global)];
+    if names.region.is_some() {
+        bases.push(names.base(Scope::Region));
     }
-    bases
-        .iter()
-        .flat_map(|base| ["", ":x", ":n", ":c", ":f", ":b", ":i0", ":i1"].map(|s| base.clone() + s))
-        .collect()
+    let of_base = |base: &String| ["", ":x", ":n", ":c", ":f", ":b"].map(|s| format!("{base}{s}"));
+    let mut keys: Vec<String> = bases.iter().flat_map(of_base).collect();
+    keys.extend(names.record());
+    keys
 }
 
 /// What a key lives beyond its use when its entries come by this clock.
@@ -98,7 +97,7 @@ pub(super) fn bucket_slack(window: Micros, clock: CallClock) -> u64 {
         .ceil_millis()
 }
 
-/// How long a charge can matter to a ceiling.
+/// How long a charge can matter to a ceiling: its id is kept as long.
 pub(super) fn memory_of(ceiling: &Ceiling) -> Micros {
     let quota: Quota = ceiling.quota;
     if !ceiling.algorithm.has_burst() || quota.limit() == 0 {

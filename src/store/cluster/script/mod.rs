@@ -8,11 +8,10 @@
 //!
 //! # What goes in
 //! `EVALSHA sha keys KEYS.. ARGV..`, as [`ChargeScript::args`] has it.
-//! - KEYS: each ceiling's own, in order; then the companion of each sliding log; then, when no
-//!   ceiling is a log and a caller's id must be remembered, the two records of ids.
+//! - KEYS: each ceiling's own, in order; then, when no ceiling is a log and callers' ids matter,
+//!   the record of ids; then the companion of each sliding log, the record's included.
 //! - ARGV: the instant in microseconds, empty for the server's own; then each ceiling's numbers
-//!   (named at the top of its fragment); then, with records, their era in microseconds and their
-//!   expiry in milliseconds; then two for each request: its id, and a letter for where the id comes
+//!   (named at the top of its fragment), and the record's; then two for each request: its id, and a letter for where the id comes
 //!   from (`f` fresh, `r` resent, `c` caller) with the cost after it and, for a lease, `+` and the
 //!   microseconds that it is held: `f1`, `f5000+250000`.
 //!
@@ -22,7 +21,7 @@
 //! # What comes out
 //! A charge or peek: the first request's id, that a reply that isn't this call's is noticed; the
 //! instant; each ceiling's state as it was before; then for each request 0 (denied), 1 (admitted)
-//! or 2 (charged before), and after a 0 for each sliding log the microseconds until it has room
+//! or one more than the units that were charged under its id before; and after a 0 for each sliding log the microseconds until it has room
 //! (0: it has). A log's state is two numbers: the units used, and its newest entry's instant, -1
 //! when there is none or none was looked for (then this call's own is the newest). The other
 //! states are as stored, and are settled and asked by [`crate::algorithm`], so that both stores
@@ -33,8 +32,8 @@
 //! # Keys
 //! `<stem>:g` and `<stem>:r:<region>` are sliding logs; `:f`, `:c` and `:b` after them a fixed
 //! window, a sliding counter, a bucket: a policy that changes its algorithm starts a key of
-//! another name instead of finding one of another type. `:x` is a log's companion, `:i0` and
-//! `:i1` are records of ids, `:n` what the charges that filled a log noted for those who come next. Regions are encoded without colons, so none can spell another's key.
+//! another name instead of finding one of another type. `<stem>:i` is the record of ids. `:x` is a
+//! log's companion, `:n` what the charges that filled a log noted for those who come next. Regions are encoded without colons, so none can spell another's key.
 //!
 //! # Flags
 //! Scripts begin with a shebang, so a server without memory refuses a charge as a whole (OOM)
@@ -146,13 +145,17 @@ impl Scripts {
     }
 
     fn get(&self, operation: Operation, layout: &Layout) -> Arc<Script> {
-        let kind = (operation, layout.recorded, layout.algorithms.clone());
+        let kind = (
+            operation,
+            layout.is_recorded(),
+            layout.algorithms().to_vec(),
+        );
         let scripts = self.composed.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(script) = scripts.get(&kind) {
             return Arc::clone(script);
         }
         drop(scripts);
-        let names: Vec<&str> = layout.algorithms.iter().map(|a| a.name()).collect();
+        let names: Vec<&str> = layout.algorithms().iter().map(|a| a.name()).collect();
         let name = format!("{} {}", operation.name(), names.join(" "));
         let script = Arc::new(Script::new(name, compose::compose(operation, layout)));
         let mut scripts = self
@@ -166,6 +169,7 @@ impl Scripts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Ceiling, Scope};
 
     #[test]
     fn a_script_is_named_by_its_sha1() {
@@ -175,6 +179,16 @@ mod tests {
             sha1.as_deref(),
             Some("e0e1f9fabfc9d4800c877a703b823ac0578ff8db")
         );
+    }
+
+    fn ceilings(algorithms: &[Algorithm]) -> Vec<Ceiling> {
+        let ceiling = |algorithm: &Algorithm| Ceiling {
+            scope: Scope::Global,
+            algorithm: *algorithm,
+            quota: "5/min".parse().unwrap(),
+            delay: true,
+        };
+        algorithms.iter().map(ceiling).collect()
     }
 
     #[test]
@@ -187,9 +201,9 @@ mod tests {
         ] {
             for a in Algorithm::ALL {
                 for b in Algorithm::ALL {
-                    let layout = Layout::new(vec![a, b], true);
+                    let layout = Layout::new(&ceilings(&[a, b]), true);
                     let text = compose::compose(operation, &layout);
-                    assert!(!text.contains("--@"), "{text}");
+                    assert!(!text.contains("--@") && !text.contains("<<"), "{text}");
                     for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
                         assert!(!word.ends_with('_'), "{word} in {operation:?} {a} {b}");
                     }
@@ -201,7 +215,7 @@ mod tests {
     #[test]
     fn a_script_is_composed_once() {
         let scripts = Scripts::default();
-        let layout = Layout::new(vec![Algorithm::SlidingLog; 2], false);
+        let layout = Layout::new(&ceilings(&[Algorithm::SlidingLog; 2]), false);
         let first = scripts.get(Operation::Charge, &layout);
         let again = scripts.get(Operation::Charge, &layout);
         assert!(Arc::ptr_eq(&first, &again));

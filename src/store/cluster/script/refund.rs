@@ -20,20 +20,20 @@ pub struct RefundScript {
     script: Arc<Script>,
     slot: Slot,
     keys: Vec<String>,
-    has_log: bool,
+    is_recorded: bool,
 }
 
 impl RefundScript {
     /// The script for a refund.
     pub fn new(scripts: &Scripts, prefix: &KeyPrefix, call: RefundCall) -> Self {
         let ceilings = &call.target.ceilings;
-        let layout = Layout::new(ceilings.iter().map(|c| c.algorithm).collect(), true);
+        let layout = Layout::new(ceilings, true);
         let names = Keys::of(prefix, &call.target);
         RefundScript {
             script: scripts.get(Operation::Refund, &layout),
             slot: names.slot(),
             keys: layout.keys(&names, ceilings),
-            has_log: layout.has_log(),
+            is_recorded: layout.is_recorded(),
             call,
         }
     }
@@ -67,8 +67,8 @@ impl RefundScript {
         args.extend(self.keys.iter().map(|key| text(key)));
         args.push(instant(call.clock));
         push_ceilings(&mut args, ceilings, call.clock);
-        if !self.has_log {
-            push_record(&mut args, ceilings, call.clock);
+        if self.is_recorded {
+            push_record(&mut args, ceilings);
         }
         args.push(text(call.id.as_str()));
         args.push(match call.cost {
