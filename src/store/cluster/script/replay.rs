@@ -52,7 +52,7 @@ impl ReplayScript {
         deadline: Instant,
     ) -> Self {
         let ceilings = &target.ceilings;
-        let layout = Layout::new(ceilings.iter().map(|c| c.algorithm).collect(), false);
+        let layout = Layout::new(ceilings, false);
         let names = Keys::of(prefix, &target);
         ReplayScript {
             script: scripts.get(Operation::Replay, &layout),
