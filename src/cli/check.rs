@@ -13,22 +13,26 @@ use crate::model::{Check, Decision};
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  tidegate check --server http://127.0.0.1:8080 --policy video_top --subject key-1 --region us
-  tidegate check --redis redis://10.0.0.1:6379 --config policies.yaml --policy payments \\
-                 --subject card-7 --cost 3 --id order-1234
+  tidegate check --server http://127.0.0.1:8080 --policy video_top \\
+                 --subject key-1 --region us
+  tidegate check --redis redis://10.0.0.1:6379 --config policies.yaml \\
+                 --policy payments --subject card-7 --cost 3 --id order-1234
   tidegate check --policy payments --subject card-7 --json | jq .ceilings
 
-With neither --server nor --redis the answer is counted in this process only, which ends at once:
-enough to try a policy file, but nothing is remembered.
+With neither --server nor --redis the answer is counted in this process only,
+which ends at once: enough to try a policy file, but nothing is remembered.
 
 Exit codes: 0 admitted, 1 denied, 2 could not decide or bad usage.";
 
 const PEEK_EXAMPLES: &str = "\
 Examples:
-  tidegate peek --server http://127.0.0.1:8080 --policy video_top --subject key-1 --region us
-  tidegate peek --redis redis://10.0.0.1:6379 --policy payments --subject card-7 --cost 3
+  tidegate peek --server http://127.0.0.1:8080 --policy video_top \\
+                --subject key-1 --region us
+  tidegate peek --redis redis://10.0.0.1:6379 --policy payments \\
+                --subject card-7 --cost 3
 
-Exit codes: 0 would be admitted, 1 would be denied, 2 could not decide or bad usage.";
+Exit codes: 0 would be admitted, 1 would be denied, 2 could not decide or bad
+usage.";
 
 /// Flags of `check`.
 #[derive(Debug, Args)]
@@ -38,7 +42,7 @@ pub(super) struct CheckArgs {
     question: QuestionArgs,
 
     /// The charge's own name: sent again, it charges once; `refund` needs it
-    #[arg(long, value_name = "TEXT", env = "TIDEGATE_ID")]
+    #[arg(long, value_name = "TEXT", env = "TIDEGATE_ID", help_heading = None)]
     id: Option<String>,
 }
 

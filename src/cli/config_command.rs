@@ -14,22 +14,24 @@ use crate::config::{
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:
-  tidegate config example > policies.yaml       policies to start from
-  tidegate config check policies.yaml           every fault with its line and column
-  tidegate config schema > policies.schema.json for your editor";
+  tidegate config example > policies.yaml   policies to start from
+  tidegate config check policies.yaml       every fault with line and column
+  tidegate config schema > schema.json      for your editor";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tidegate config check policies.yaml
-  tidegate config check --json policies.yaml | jq -r '.faults[] | \"\\(.line): \\(.problem)\"'
-  kubectl get configmap limits -o jsonpath='{.data.policies\\.yaml}' | tidegate config check -
+  tidegate config check --json policies.yaml | jq '.faults[].problem'
+  kubectl get configmap limits -o jsonpath='{.data.policies\\.yaml}' |
+                 tidegate config check -
 
 Exit codes: 0 valid, 2 not valid or not readable.";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
   tidegate config schema > policies.schema.json
-  # then, as the first line of a policy file, for editors that know the YAML language server:
+
+Editors with the YAML language server then take this as a file's first line:
   # yaml-language-server: $schema=./policies.schema.json";
 
 const EXAMPLE_EXAMPLES: &str = "\

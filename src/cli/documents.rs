@@ -2,6 +2,7 @@
 //! help, so that none of them can lag behind.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -48,22 +49,64 @@ pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
 
 /// Prints the manual page, or writes all pages.
 pub(super) fn man(args: &ManArgs) -> Outcome {
+    let mut whole = command();
+    whole.build();
     let Some(directory) = &args.directory else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command())
-            .render(&mut page)
-            .map_err(|error| Failure::new(format!("the manual page: {error}")))?;
-        return print_text(&String::from_utf8_lossy(&page));
+        let page = page(&whole).map_err(|error| Failure::new(format!("the page: {error}")))?;
+        return print_text(&page);
     };
-    written(directory).map_err(|error| {
-        let directory = directory.display();
-        Failure::new(format!("can't write manual pages to {directory}: {error}"))
-    })?;
+    let directory = directory.as_path();
+    fs::create_dir_all(directory)
+        .and_then(|()| write_pages(&whole, directory))
+        .map_err(|error| {
+            let directory = directory.display();
+            Failure::new(format!("can't write manual pages to {directory}: {error}"))
+        })?;
     print_line(&format!("manual pages are in {}", directory.display()))?;
     Ok(Exit::Done)
 }
 
-fn written(directory: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(command(), directory)
+fn write_pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
+    for below in command.get_subcommands() {
+        write_pages(below, directory)?;
+    }
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    fs::write(directory.join(format!("{name}.1")), page(command)?)
+}
+
+/// A command's page. Its examples keep their lines, which the renderer of all sections at once
+/// would fill.
+fn page(command: &clap::Command) -> io::Result<String> {
+    let man = clap_mangen::Man::new(command.clone()).manual("Tidegate");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(examples) = command.get_after_help() {
+        let examples = verbatim(&examples.to_string());
+        write!(page, ".SH EXAMPLES\n.nf\n{examples}.fi\n")?;
+    }
+    String::from_utf8(page).map_err(io::Error::other)
+}
+
+/// Text as roff that stands as it is: backslashes and hyphens escaped, and no line that begins
+/// like a request.
+fn verbatim(text: &str) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        if line.starts_with(['.', '\'']) {
+            lines.push_str("\\&");
+        }
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    lines
 }

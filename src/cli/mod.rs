@@ -47,12 +47,12 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Start here:
-  tidegate serve                          a limiter on http://127.0.0.1:8080, in memory, with
-                                          example policies
-  tidegate config example > policies.yaml policies to start from
+  tidegate serve                             a limiter on http://127.0.0.1:8080,
+                                             in memory, with example policies
+  tidegate config example > policies.yaml    policies to start from
   tidegate serve --config policies.yaml --redis redis://10.0.0.1:6379
-                                          the same limiter for a fleet
-  tidegate load --policy internal         how fast it is here
+                                             the same limiter for a fleet
+  tidegate load --policy internal            how fast it is here
 
 Each flag has a variable, shown beside it; a flag goes before its variable.
 Exit codes: 0 done or admitted, 1 denied, 2 could not decide or bad usage.";
@@ -81,7 +81,7 @@ enum Command {
 
 /// Reads `arguments` (the program's name first), does what they say, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = command()
+    let parsed = without_empty_variables(command())
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -120,6 +120,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The command line's description, for parsing, completions and manual pages.
 fn command() -> clap::Command {
     Cli::command()
+}
+
+/// The same description, deaf to variables that are set to nothing: `TIDEGATE_REDIS=` means none,
+/// as compose files write it.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let is_empty = arg
+                .get_env()
+                .and_then(std::env::var_os)
+                .is_some_and(|value| value.is_empty());
+            if is_empty { arg.env(None::<&str>) } else { arg }
+        })
+        .mut_subcommands(without_empty_variables)
 }
 
 /// Prints an answer's line.
@@ -193,6 +207,8 @@ mod tests {
             let shown = command.get_after_help().map(|help| help.to_string());
             let shown = shown.unwrap_or_else(|| panic!("{path} has no examples"));
             assert!(shown.contains("tidegate "), "{path}");
+            let wide = shown.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{path}: wraps in a terminal of 80 columns");
         }
     }
 

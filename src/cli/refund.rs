@@ -13,11 +13,14 @@ use crate::store::Refunded;
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate refund --redis redis://10.0.0.1:6379 --policy payments --subject card-7 --id order-1234
-  TIDEGATE_ADMIN_TOKEN=... tidegate refund --server http://127.0.0.1:8080 --policy video_top \\
-                 --subject key-1 --region us --id 01J... --cost 2
+  tidegate refund --redis redis://10.0.0.1:6379 --policy payments \\
+                  --subject card-7 --id order-1234
+  TIDEGATE_ADMIN_TOKEN=... tidegate refund --server http://127.0.0.1:8080 \\
+                  --policy video_top --subject key-1 --region us \\
+                  --id 01J... --cost 2
 
-Exit codes: 0 given back, 1 no such charge (or not any more), 2 could not or bad usage.";
+Exit codes: 0 given back, 1 no such charge (or not any more), 2 could not or bad
+usage.";
 
 /// Flags of `refund`.
 #[derive(Debug, Args)]

@@ -13,12 +13,13 @@ use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate reset --redis redis://10.0.0.1:6379 --policy video_top --subject key-1 --region us
+  tidegate reset --redis redis://10.0.0.1:6379 --policy video_top \\
+                 --subject key-1 --region us
   TIDEGATE_ADMIN_TOKEN=... tidegate reset --server http://127.0.0.1:8080 \\
                  --policy payments --subject card-7
 
-The ceiling over all regions is forgotten, and that of the region named. Other nodes may go on
-denying from memory for a moment.
+The ceiling over all regions is forgotten, and that of the region named. Other
+nodes may go on denying from memory for a moment.
 
 Exit codes: 0 done, 2 could not or bad usage.";
 

@@ -21,14 +21,17 @@ use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate load --policy internal                        this machine's memory, 10 s
-  tidegate load --policy video_top --regions us,eu --subjects 100000 --distribution zipf:1.0 \\
-                --redis redis://10.0.0.1:6379 --tasks 512 --seconds 30
-  tidegate load --policy payments --subjects 1 --server http://127.0.0.1:8080 --rate 2000/s
+  tidegate load --policy internal            on this machine's memory, for 10 s
+  tidegate load --policy video_top --regions us,eu --subjects 100000 \\
+                --distribution zipf:1.0 --redis redis://10.0.0.1:6379 \\
+                --tasks 512 --seconds 30
+  tidegate load --policy payments --subjects 1 --rate 2000/s \\
+                --server http://127.0.0.1:8080
   tidegate load --policy internal --checks 1000000 --json | jq .latency_ms.p99
 
-Without --rate each task sends its next check when it has its answer: the most that goes. With
---rate checks are sent when they are due, and latencies count from then: what a user would see.
+Without --rate each task sends its next check when it has its answer: the most
+that goes. With --rate checks are sent when they are due, and latencies count
+from then: what a user would see.
 
 Exit codes: 0 measured, 2 could not or bad usage.";
 

@@ -25,15 +25,15 @@ use crate::telemetry::logs::LogFormat;
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate serve                                   in memory, with example policies
+  tidegate serve                       in memory, with example policies
   tidegate serve --config policies.yaml --listen :8080
   TIDEGATE_REDIS=redis://:password@10.0.0.1:6379,redis://10.0.0.2:6379 \\
                  tidegate serve --config policies.yaml --log json
   TIDEGATE_ADMIN_TOKEN=$(openssl rand -hex 32) tidegate serve
 
-The policy file is read again when it changes and on SIGHUP; one with faults changes nothing, and
-the log names each fault. SIGTERM and SIGINT end the server when the requests in flight are
-answered; a second one ends it at once.
+The policy file is read again when it changes and on SIGHUP; one with faults
+changes nothing, and the log names each fault. SIGTERM and SIGINT end the server
+when the requests in flight are answered; a second one ends it at once.
 
 Exit codes: 0 ended as told, 2 could not start.";
 
