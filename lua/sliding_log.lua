@@ -286,8 +286,10 @@ if marks_i_[1] then
 end
 
 --@ section give
-if cost_i_ then
-  local less = math.min(units, cost_i_)
+-- a record of ids holds what no ceiling could give back: sent again, it is still known
+local less_i_ = _counted_ and units or given
+if cost_i_ and less_i_ > 0 then
+  local less = math.min(less_i_, cost_i_)
   if _counted_ then given = math.max(given, less) end
   call('UNLINK', K[1] .. ':n')
   if less == cost_i_ then

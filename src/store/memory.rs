@@ -160,6 +160,7 @@ impl MemoryStore {
     }
 
     fn charge_now(&self, call: &ChargeCall) -> Result<ChargeReply, StoreError> {
+        call.validate()?;
         let keys = Keys::new(self.seed, &call.target);
         let attempt = || {
             self.locked(&keys, |space, steady| {

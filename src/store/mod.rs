@@ -21,6 +21,9 @@ pub use shard::{ShardEvent, ShardId, SlotRanges};
 
 use crate::model::{ChargeId, Cost, Micros, Retry, Target, Timestamp};
 
+/// Requests that one call carries at most: longer ones would hold a store up too long.
+pub const REQUESTS_MAX: usize = 256;
+
 /// Whose clock stamps a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallClock {
@@ -61,7 +64,8 @@ pub struct ChargeRequest {
     /// admitted, nothing changed.
     pub cost: Cost,
     /// A lease: the entry counts from now on and is dated this far ahead of now, so that it frees
-    /// its units one window after the lease's end. Sliding logs only.
+    /// its units one window after the lease's end. Sliding logs only: other ceilings are charged
+    /// as by any request.
     pub held_for: Option<Micros>,
 }
 
@@ -78,6 +82,21 @@ pub struct ChargeCall {
     pub kind: CallKind,
     /// When the answer must be there. A store that answers from memory ignores it.
     pub deadline: Instant,
+}
+
+impl ChargeCall {
+    /// Whether it is a call that a store takes. Every adapter asks this first.
+    ///
+    /// # Errors
+    /// `Refused`, when it has no request or more than [`REQUESTS_MAX`].
+    pub fn validate(&self) -> Result<(), StoreError> {
+        let why = match self.requests.len() {
+            0 => "a call without a request",
+            n if n > REQUESTS_MAX => "a call with more than 256 requests",
+            _ => return Ok(()),
+        };
+        Err(StoreError::not_run("charge", StoreErrorKind::Refused, why))
+    }
 }
 
 /// One ceiling's part in an outcome, after it.

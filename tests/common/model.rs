@@ -206,7 +206,7 @@ impl Model {
             self.tracks.insert(Self::key(ceiling, region), track);
         }
         for record in self.ids.iter_mut().filter(|r| r.id == *id) {
-            record.cost -= units;
+            record.cost -= given;
             if record.cost == 0 {
                 self.recorded.remove(id);
             }

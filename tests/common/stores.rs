@@ -3,8 +3,12 @@
 use std::future::Future;
 use std::sync::{Arc, LazyLock};
 
+use std::time::Duration;
+
 use tidegate::MemoryStore;
+use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::store::Store;
+use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tokio::runtime::Runtime;
 
 /// A store, and how to run what awaits it.
@@ -16,9 +20,8 @@ pub trait Fixture {
     fn runtime() -> &'static Runtime;
 
     fn run<F: Future>(scenario: impl FnOnce(Arc<Self::S>) -> F) -> F::Output {
-        // The store may connect in the background, so it is made where that can run.
-        let runtime = Self::runtime();
-        runtime.block_on(async { scenario(Self::store()).await })
+        let store = Self::store();
+        Self::runtime().block_on(scenario(store))
     }
 }
 
@@ -39,6 +42,53 @@ impl Fixture for memory {
 
     fn store() -> Arc<MemoryStore> {
         Arc::new(MemoryStore::default())
+    }
+
+    fn runtime() -> &'static Runtime {
+        &RUNTIME
+    }
+}
+
+/// Three primaries and three replicas, and a store on them.
+pub struct Running {
+    pub nodes: ClusterUnderTest,
+    pub store: Arc<ClusterStore>,
+}
+
+/// One for all tests of a binary; its watchdog ends it with the process.
+static RUNNING: LazyLock<Running> = LazyLock::new(|| RUNTIME.block_on(start()));
+
+async fn start() -> Running {
+    let options = TestOptions::default().kind(ClusterKind::Processes);
+    let nodes = ClusterUnderTest::start(options)
+        .await
+        .unwrap_or_else(|error| panic!("no cluster to test on: {error}"));
+    let options = ClusterOptions::from_url(&nodes.redis_url()).unwrap();
+    let store = ClusterStore::connect(options).unwrap();
+    store
+        .wait_ready(Duration::from_secs(20))
+        .await
+        .unwrap_or_else(|error| panic!("the cluster is not ready: {error}"));
+    let store = Arc::new(store);
+    Running { nodes, store }
+}
+
+/// The store on a real cluster.
+#[allow(non_camel_case_types)]
+pub struct cluster;
+
+impl cluster {
+    /// The nodes, for what only they can tell.
+    pub fn running() -> &'static Running {
+        &RUNNING
+    }
+}
+
+impl Fixture for cluster {
+    type S = ClusterStore;
+
+    fn store() -> Arc<ClusterStore> {
+        Arc::clone(&RUNNING.store)
     }
 
     fn runtime() -> &'static Runtime {

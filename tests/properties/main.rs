@@ -7,20 +7,23 @@ mod common;
 mod case;
 mod judge;
 
-use common::stores::{Fixture, memory};
+use common::stores::{Fixture, cluster, memory};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
 use case::Shape;
 
-/// Runs `cases` random histories; fails with the smallest that breaks.
+/// Runs `cases` random histories (times `TIDEGATE_CASES_TIMES`, for a longer search); fails with
+/// the smallest that breaks.
 fn hold<F: Fixture>(cases: u32, shape: Shape) {
+    let times = std::env::var("TIDEGATE_CASES_TIMES");
+    let times = times.map_or(1, |n| n.parse::<u32>().expect("a whole number of times"));
     let config = Config {
-        cases,
+        cases: cases.saturating_mul(times),
         failure_persistence: None,
         max_shrink_iters: 4_000,
         ..Config::default()
     };
-    let store = F::run(|store| async { store });
+    let store = F::store();
     let mut runner = TestRunner::new(config);
     let result = runner.run(&case::strategy(shape), |case| {
         F::runtime()
@@ -42,4 +45,9 @@ fn the_promises_hold_in_memory() {
 #[test]
 fn the_promises_hold_in_memory_for_short_windows_and_large_numbers() {
     hold::<memory>(5_000, Shape::extreme());
+}
+
+#[test]
+fn the_promises_hold_on_a_cluster() {
+    hold::<cluster>(2_000, Shape::default());
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::key::{Keys, Part};
 use super::keyspace::Keyspace;
 use super::state::{State, Taking};
-use super::work::{Work, ids_ceiling};
+use super::work::{Held, Work, ids_ceiling};
 use crate::algorithm::Charged;
 use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Scope, Timestamp};
 use crate::store::{
@@ -214,22 +214,27 @@ pub(super) fn refund(
 ) -> Refunded {
     let mut work = Work::take(space, keys, &call.target.ceilings, true, now, steady);
     let charged = work.find(&call.id);
-    let mut given = None;
+    let units = charged.map_or(0, |c| call.cost.unwrap_or(c.cost).min(c.cost));
+    let mut given = 0;
     if let Some(charged) = charged {
-        let units = call.cost.unwrap_or(charged.cost).min(charged.cost);
-        for held in work.ceilings.iter_mut().chain(&mut work.ids) {
-            let of_this = held
-                .state
-                .refund(&held.ceiling, now, &call.id, charged, units);
-            // The record of ids counts nothing itself.
-            if held.part != Part::Ids {
-                given = given.max(Some(of_this).filter(|n| *n > 0 || units == 0));
-            }
+        let give = |held: &mut Held<'_>, units| {
+            let Held { ceiling, state, .. } = held;
+            state.refund(ceiling, now, &call.id, charged, units)
+        };
+        for held in &mut work.ceilings {
+            given = given.max(give(held, units));
+        }
+        // The record of ids holds what no ceiling could give back: sent again, it is still known.
+        if let Some(ids) = &mut work.ids {
+            give(ids, given);
         }
     }
     let grown = work.put_back(space, keys);
     space.release(0, grown.entries_before.saturating_sub(grown.entries));
-    given.map_or(Refunded::NotFound, Refunded::Units)
+    match given {
+        0 if units > 0 || charged.is_none() => Refunded::NotFound,
+        given => Refunded::Units(given),
+    }
 }
 
 /// Forgets the target's region, the global ceiling and the ids; what was there.

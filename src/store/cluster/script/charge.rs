@@ -16,11 +16,8 @@ use super::{Operation, Script, Scripts};
 use crate::model::{Algorithm, Ceiling, KeyPrefix, Slot, Timestamp, UNITS_MAX};
 use crate::store::{
     CallClock, CallKind, CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, Outcome,
-    StoreError, StoreErrorKind,
+    StoreError,
 };
-
-/// Requests that one call carries at most: longer ones would hold a server up too long.
-pub const REQUESTS_MAX: usize = 256;
 
 /// The latest instant that a script can still calculate with: 2^53 us less two longest windows.
 const INSTANT_MAX: u64 = (1 << 53) - 2 * 366 * 86_400 * 1_000_000 - 1;
@@ -40,13 +37,13 @@ impl ChargeScript {
     /// The script for a call.
     ///
     /// # Errors
-    /// When the call has no request or more than [`REQUESTS_MAX`].
+    /// When the call is not [valid](ChargeCall::validate).
     pub fn new(
         scripts: &Scripts,
         prefix: &KeyPrefix,
         call: ChargeCall,
     ) -> Result<Self, StoreError> {
-        check(&call)?;
+        call.validate()?;
         let ceilings = &call.target.ceilings;
         let caller = call.requests.iter().any(|r| r.origin == IdOrigin::Caller);
         let layout = Layout::new(ceilings, caller);
@@ -188,15 +185,6 @@ impl ChargeScript {
         }
         Ok(outcome)
     }
-}
-
-fn check(call: &ChargeCall) -> Result<(), StoreError> {
-    let why = match call.requests.len() {
-        0 => "a call without a request",
-        n if n > REQUESTS_MAX => "a call with more than 256 requests",
-        _ => return Ok(()),
-    };
-    Err(StoreError::not_run("charge", StoreErrorKind::Refused, why))
 }
 
 const fn operation(kind: CallKind) -> Operation {

@@ -53,7 +53,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use fred::types::Value;
 
-pub use charge::{ChargeScript, REQUESTS_MAX};
+pub use charge::ChargeScript;
 pub use keys::reset_keys;
 pub use refund::RefundScript;
 pub use replay::{Acknowledged, REPLAYS_MAX, ReplayScript};
