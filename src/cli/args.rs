@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::admission::LocalStage;
 use crate::config::parse_duration;
 use crate::limiter::DEADLINE_DEFAULT;
 use crate::model::{Check, Cost, KeyPrefix, UNITS_MAX};
@@ -109,6 +110,48 @@ impl Default for DeadlineArgs {
     fn default() -> Self {
         DeadlineArgs {
             deadline: DEADLINE_DEFAULT,
+        }
+    }
+}
+
+/// What is decided before the shared store is asked.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Local stage (with --redis)")]
+pub(super) struct StageArgs {
+    /// Ask the store about each check, also when it has just denied the same
+    #[arg(long, env = "TIDEGATE_NO_DENIAL_CACHE")]
+    no_denial_cache: bool,
+
+    /// Let floods through to the store that no conforming client could send
+    #[arg(long, env = "TIDEGATE_NO_NODE_CEILING")]
+    no_node_ceiling: bool,
+
+    /// Send a call a check, also when many checks of one subject arrive together
+    #[arg(long, env = "TIDEGATE_NO_LANES")]
+    no_lanes: bool,
+
+    /// Charge nothing ahead, whatever the policies say
+    #[arg(long, env = "TIDEGATE_NO_LEASES")]
+    no_leases: bool,
+
+    /// How many nodes share the ceilings in an outage, at least (on_outage: local); as many as
+    /// were alive when the store last told
+    #[arg(long, value_name = "N", env = "TIDEGATE_NODES",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nodes: Option<u32>,
+}
+
+impl StageArgs {
+    /// The stage's options.
+    pub fn options(self) -> LocalStage {
+        let default = LocalStage::default();
+        LocalStage {
+            denial_cache: !self.no_denial_cache,
+            node_ceiling: !self.no_node_ceiling,
+            lanes: !self.no_lanes,
+            leases: !self.no_leases,
+            nodes_min: self.nodes.unwrap_or(default.nodes_min),
+            ..default
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Whom a command asks: a limiter in this process, or a server. Both answer alike.
 
-use super::args::{AdminArgs, DeadlineArgs, PolicyArgs, ServerArgs, StoreArgs};
+use std::sync::Arc;
+
+use super::args::{AdminArgs, DeadlineArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs};
 use super::compose::{self, ProcessLimiter};
 use super::failure::Failure;
 use super::server_client::ServerClient;
-use crate::limiter::CheckError;
+use crate::limiter::{CheckError, FleetMember, FleetOptions};
 use crate::model::{Check, Cost, Decision};
 use crate::store::{Refunded, Store as _};
 
@@ -53,7 +55,9 @@ pub(super) enum Answerer {
     /// A limiter of this process.
     Here {
         /// The limiter.
-        limiter: Box<ProcessLimiter>,
+        limiter: Arc<ProcessLimiter>,
+        /// Its place among the nodes on the store.
+        member: Option<FleetMember>,
         /// Its store, for people.
         store: String,
     },
@@ -68,6 +72,7 @@ pub(super) struct Whom<'a> {
     pub policies: &'a PolicyArgs,
     pub store: &'a StoreArgs,
     pub deadline: DeadlineArgs,
+    pub stage: StageArgs,
 }
 
 impl Answerer {
@@ -83,11 +88,25 @@ impl Answerer {
         }
         let (config, _) = compose::config(whom.policies)?;
         let policies = config.policies;
-        let limiter = compose::limiter(policies, whom.store, whom.deadline)?;
+        let limiter = compose::limiter(policies, whom.store, whom.deadline, whom.stage)?;
         compose::wait_ready(&limiter).await?;
         let store = compose::store_name(&limiter, whom.store);
-        let limiter = Box::new(limiter);
-        Ok(Answerer::Here { limiter, store })
+        let limiter = Arc::new(limiter);
+        Ok(Answerer::Here {
+            limiter,
+            member: None,
+            store,
+        })
+    }
+
+    /// A limiter of this process joins the others on its store: for more than one question.
+    pub fn join_fleet(&mut self) {
+        if let Answerer::Here {
+            limiter, member, ..
+        } = self
+        {
+            *member = limiter.join_fleet(FleetOptions::default());
+        }
     }
 
     pub async fn check(&self, check: &Check) -> Result<Decision, AskError> {

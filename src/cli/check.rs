@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, cost};
+use super::args::{
+    DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs, cost,
+};
 use super::ask::{Answerer, Whom};
 use super::compose;
 use super::failure::{Exit, Failure};
@@ -111,6 +113,7 @@ impl QuestionArgs {
                 policies: &self.policies,
                 store: &self.store,
                 deadline: self.deadline,
+                stage: StageArgs::default(),
             };
             let answerer = Answerer::find(whom).await?;
             let decision = match asked {

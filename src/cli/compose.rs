@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs};
+use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs};
 use super::failure::Failure;
 use crate::config::{Config, ConfigError, Secret};
 use crate::limiter::BuildError;
@@ -74,21 +74,25 @@ pub(super) fn unusable(file: &Path, error: ConfigError) -> Failure {
     }
 }
 
-/// A limiter on the chosen store. Needs a running tokio runtime.
+/// A limiter on the chosen store; before a shared one stands the local stage. Needs a running
+/// tokio runtime.
 pub(super) fn limiter(
     policies: Policies,
     store: &StoreArgs,
     deadline: DeadlineArgs,
+    stage: StageArgs,
 ) -> Result<ProcessLimiter, Failure> {
-    Limiter::builder()
+    let mut builder = Limiter::builder()
         .policies(policies)
         .store(open_store(store)?)
-        .deadline(deadline.deadline)
-        .build()
-        .map_err(|error| match error {
-            BuildError::Deadline(_) => Failure::with_cure(error.to_string(), "see --deadline"),
-            other => Failure::new(other.to_string()),
-        })
+        .deadline(deadline.deadline);
+    if given(&store.redis).is_some() {
+        builder = builder.local_stage(stage.options());
+    }
+    builder.build().map_err(|error| match error {
+        BuildError::Deadline(_) => Failure::with_cure(error.to_string(), "see --deadline"),
+        other => Failure::new(other.to_string()),
+    })
 }
 
 fn open_store(args: &StoreArgs) -> Result<AnyStore, Failure> {

@@ -4,7 +4,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::args::{
-    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, part,
+    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs,
+    part,
 };
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
@@ -72,6 +73,7 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
             policies: &args.policies,
             store: &args.store,
             deadline: args.deadline,
+            stage: StageArgs::default(),
         };
         let answerer = Answerer::find(whom).await?;
         let check = args.subject.check().id(args.id.as_str());

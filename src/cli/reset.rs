@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::args::{
-    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs,
+    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs,
 };
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
@@ -64,6 +64,7 @@ pub(super) fn run(args: &ResetArgs) -> Outcome {
             policies: &args.policies,
             store: &args.store,
             deadline: args.deadline,
+            stage: StageArgs::default(),
         };
         let answerer = Answerer::find(whom).await?;
         let check = args.subject.check();

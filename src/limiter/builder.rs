@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::Limiter;
-use super::ids::IdSource;
+use super::{Limiter, Snapshot};
+#[cfg(feature = "local-stage")]
+use crate::admission::{Admission, FleetView, LocalStage, LocalStageError, Parts};
 use crate::clock::{Clock, SystemClock};
 use crate::model::Policies;
-use crate::store::Store;
+use crate::store::{IdSource, Store};
 
 /// How long a check may take, store included, unless the builder says otherwise: 50 ms.
 pub const DEADLINE_DEFAULT: Duration = Duration::from_millis(50);
@@ -26,6 +27,10 @@ pub enum BuildError {
     /// The deadline is outside its bounds.
     #[error("a deadline of {0:?} is out of bounds: from 1 ms to 60 s")]
     Deadline(Duration),
+    /// A bound of the local stage is out of its own.
+    #[cfg(feature = "local-stage")]
+    #[error(transparent)]
+    LocalStage(#[from] LocalStageError),
 }
 
 /// Puts a [`Limiter`] together.
@@ -34,6 +39,8 @@ pub struct LimiterBuilder<S> {
     store: S,
     clock: Arc<dyn Clock>,
     deadline: Duration,
+    #[cfg(feature = "local-stage")]
+    local_stage: Option<LocalStage>,
 }
 
 impl Default for LimiterBuilder<()> {
@@ -43,6 +50,8 @@ impl Default for LimiterBuilder<()> {
             store: (),
             clock: Arc::new(SystemClock::default()),
             deadline: DEADLINE_DEFAULT,
+            #[cfg(feature = "local-stage")]
+            local_stage: None,
         }
     }
 }
@@ -58,17 +67,13 @@ impl<S> LimiterBuilder<S> {
     /// What remembers charges.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> LimiterBuilder<T> {
-        let LimiterBuilder {
-            policies,
-            clock,
-            deadline,
-            ..
-        } = self;
         LimiterBuilder {
-            policies,
+            policies: self.policies,
             store,
-            clock,
-            deadline,
+            clock: self.clock,
+            deadline: self.deadline,
+            #[cfg(feature = "local-stage")]
+            local_stage: self.local_stage,
         }
     }
 
@@ -87,6 +92,17 @@ impl<S> LimiterBuilder<S> {
     }
 }
 
+#[cfg(feature = "local-stage")]
+impl<S> LimiterBuilder<S> {
+    /// What to do before the store is asked: for a store that is a round trip away. Without it
+    /// each check asks the store. The limiter then needs a tokio runtime.
+    #[must_use]
+    pub fn local_stage(mut self, options: LocalStage) -> Self {
+        self.local_stage = Some(options);
+        self
+    }
+}
+
 impl<S: Store> LimiterBuilder<S> {
     /// The limiter.
     ///
@@ -99,11 +115,31 @@ impl<S: Store> LimiterBuilder<S> {
         if self.deadline < Duration::from_millis(1) || self.deadline > DEADLINE_MAX {
             return Err(BuildError::Deadline(self.deadline));
         }
+        let snapshot = Snapshot {
+            policies: Arc::new(self.policies),
+            revision: 0,
+        };
+        let (store, ids) = (Arc::new(self.store), Arc::new(IdSource::new()));
         Ok(Limiter {
-            policies: ArcSwap::from_pointee(self.policies),
-            store: Arc::new(self.store),
+            policies: ArcSwap::from_pointee(snapshot),
+            #[cfg(feature = "local-stage")]
+            stage: match self.local_stage {
+                Some(options) => {
+                    options.validate()?;
+                    Some(Admission::new(Parts {
+                        store: Arc::clone(&store),
+                        clock: Arc::clone(&self.clock),
+                        ids: Arc::clone(&ids),
+                        fleet: Arc::new(FleetView::default()),
+                        options,
+                        deadline: self.deadline,
+                    }))
+                }
+                None => None,
+            },
+            store,
             clock: self.clock,
-            ids: IdSource::new(),
+            ids,
             deadline: self.deadline,
         })
     }

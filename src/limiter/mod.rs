@@ -4,8 +4,11 @@
 
 mod builder;
 mod error;
-mod ids;
+#[cfg(feature = "local-stage")]
+mod fleet;
 mod outcome;
+#[cfg(feature = "local-stage")]
+mod staged;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,17 +17,20 @@ use arc_swap::ArcSwap;
 
 pub use builder::{BuildError, DEADLINE_DEFAULT, LimiterBuilder};
 pub use error::CheckError;
+#[cfg(feature = "local-stage")]
+pub use fleet::{FleetMember, FleetOptions};
 
-use self::ids::IdSource;
-use self::outcome::{decision, outage_decision};
+use self::outcome::Asked;
+#[cfg(feature = "local-stage")]
+use crate::admission::{Admission, Cause, StageStats};
 use crate::clock::Clock;
 use crate::model::{
-    ChargeId, Check, ClockSource, Cost, Decision, OnOutage, Policies, Policy, Region, Source,
-    Subject, Target, UNITS_MAX,
+    ChargeId, Check, ClockSource, Cost, Decision, OnOutage, Policies, Policy, Region, Subject,
+    Target, UNITS_MAX,
 };
 use crate::store::{
-    CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, Outcome, Readiness, RefundCall,
-    Refunded, ResetCall, Store, StoreError, StoreErrorKind,
+    CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, IdSource, Outcome, Readiness,
+    RefundCall, Refunded, ResetCall, Store, StoreError, StoreErrorKind,
 };
 
 /// Decides whether a subject may do something now, by the policies it was built with, over a
@@ -55,11 +61,19 @@ use crate::store::{
 /// # }
 /// ```
 pub struct Limiter<S> {
-    policies: ArcSwap<Policies>,
+    policies: ArcSwap<Snapshot>,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
-    ids: IdSource,
+    ids: Arc<IdSource>,
     deadline: Duration,
+    #[cfg(feature = "local-stage")]
+    stage: Option<Admission<S>>,
+}
+
+/// The policies that are in force, numbered: what was found under another number may not hold.
+struct Snapshot {
+    policies: Arc<Policies>,
+    revision: u64,
 }
 
 /// A check whose names are known to be good and whose policy is found.
@@ -69,6 +83,18 @@ struct Resolved {
     id: ChargeId,
     origin: IdOrigin,
     cost: Cost,
+}
+
+impl Resolved {
+    fn asked(self) -> Asked {
+        Asked {
+            policy: self.target.policy.name.clone(),
+            subject: self.target.subject.clone(),
+            region: self.region,
+            cost: self.cost,
+            id: self.id,
+        }
+    }
 }
 
 impl Limiter<()> {
@@ -86,18 +112,24 @@ impl<S: Store> Limiter<S> {
     /// region. A store that can't answer is no error here: the policy's outage choice decides and
     /// the decision says that it was degraded.
     pub async fn check(&self, check: &Check) -> Result<Decision, CheckError> {
-        let resolved = self.resolve(check)?;
+        #[cfg(feature = "local-stage")]
+        if let Some(stage) = self.stage.as_ref().filter(|_| check.cost > 0) {
+            return self.check_by_stage(stage, check).await;
+        }
+        let resolved = self.resolve(check, &self.policies.load())?;
         let kind = if resolved.cost == 0 {
             CallKind::Peek
         } else {
             CallKind::Charge
         };
-        match self.ask(&resolved, kind).await {
-            Ok(outcome) => Ok(decision(&resolved, outcome, Source::Store)),
-            Err(error) if error.is_transient() || kind == CallKind::Charge => Ok(outage_decision(
-                &resolved,
-                admits_in_outage(&resolved.target.policy),
-            )),
+        let answer = self.ask(&resolved, kind).await;
+        let target = Arc::clone(&resolved.target);
+        match answer {
+            Ok(outcome) => Ok(resolved.asked().by_store(&target, &outcome)),
+            Err(error) if error.is_transient() || kind == CallKind::Charge => {
+                let admits = target.policy.on_outage == OnOutage::Admit;
+                Ok(resolved.asked().in_outage(admits, None))
+            }
             Err(error) => Err(CheckError::Store(error)),
         }
     }
@@ -107,9 +139,10 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// As [`Limiter::check`], and when the store can't answer.
     pub async fn peek(&self, check: &Check) -> Result<Decision, CheckError> {
-        let resolved = self.resolve(check)?;
+        let resolved = self.resolve(check, &self.policies.load())?;
         let outcome = self.ask(&resolved, CallKind::Peek).await?;
-        Ok(decision(&resolved, outcome, Source::Store))
+        let target = Arc::clone(&resolved.target);
+        Ok(resolved.asked().by_store(&target, &outcome))
     }
 
     /// Gives back the charge named `check.id`: `cost` units of it, or all of it.
@@ -123,18 +156,23 @@ impl<S: Store> Limiter<S> {
         if cost == Some(0) {
             return Err(CheckError::NothingToRefund);
         }
-        let resolved = self.resolve(check)?;
+        let resolved = self.resolve(check, &self.policies.load())?;
         if resolved.target.ceilings.is_empty() {
             return Ok(Refunded::NotFound);
         }
         let call = RefundCall {
             clock: self.call_clock(&resolved.target.policy),
-            target: resolved.target,
+            target: Arc::clone(&resolved.target),
             id: resolved.id,
             cost,
             deadline: self.deadline_at(),
         };
-        Ok(self.store.refund(call).await?)
+        let refunded = self.store.refund(call).await?;
+        #[cfg(feature = "local-stage")]
+        if let (Some(stage), Refunded::Units(units)) = (&self.stage, refunded) {
+            stage.forget(&resolved.target, Cause::Refunded(units));
+        }
+        Ok(refunded)
     }
 
     /// Forgets what the check's subject used in its region and over all regions.
@@ -142,12 +180,21 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// When the check's names are wrong, and when the store can't answer.
     pub async fn reset(&self, check: &Check) -> Result<(), CheckError> {
-        let target = self.resolve(check)?.target;
+        let target = self.resolve(check, &self.policies.load())?.target;
         if target.ceilings.is_empty() {
             return Ok(());
         }
         let deadline = self.deadline_at();
-        Ok(self.store.reset(ResetCall { target, deadline }).await?)
+        let call = ResetCall {
+            target: Arc::clone(&target),
+            deadline,
+        };
+        self.store.reset(call).await?;
+        #[cfg(feature = "local-stage")]
+        if let Some(stage) = &self.stage {
+            stage.forget(&target, Cause::Reset);
+        }
+        Ok(())
     }
 
     /// Whether the store can decide now.
@@ -157,12 +204,16 @@ impl<S: Store> Limiter<S> {
 
     /// The policies as they stand.
     pub fn policies(&self) -> Arc<Policies> {
-        self.policies.load_full()
+        Arc::clone(&self.policies.load().policies)
     }
 
     /// Puts other policies in force, from the next check on. What was used stays used.
     pub fn replace_policies(&self, policies: Policies) {
-        self.policies.store(Arc::new(policies));
+        let policies = Arc::new(policies);
+        self.policies.rcu(|before| Snapshot {
+            policies: Arc::clone(&policies),
+            revision: before.revision + 1,
+        });
     }
 
     /// The store.
@@ -175,11 +226,24 @@ impl<S: Store> Limiter<S> {
         &self.clock
     }
 
-    fn resolve(&self, check: &Check) -> Result<Resolved, CheckError> {
-        let policies = self.policies.load();
+    /// What the local stage did so far; `None` when there is none.
+    #[cfg(feature = "local-stage")]
+    pub fn stats(&self) -> Option<StageStats> {
+        self.stage.as_ref().map(Admission::stats)
+    }
+
+    /// Ends all leases and hands back what nobody spent: before a node goes. Returns how many
+    /// there were. The store is told beside; give it as long as a check's deadline.
+    #[cfg(feature = "local-stage")]
+    pub fn end_leases(&self) -> usize {
+        self.stage.as_ref().map_or(0, Admission::end_leases)
+    }
+
+    fn resolve(&self, check: &Check, snapshot: &Snapshot) -> Result<Resolved, CheckError> {
+        let policies = &snapshot.policies;
         let policy = policies
             .get(&check.policy)
-            .ok_or_else(|| CheckError::unknown_policy(&check.policy, &policies))?;
+            .ok_or_else(|| CheckError::unknown_policy(&check.policy, policies))?;
         let subject = Subject::new(check.subject.as_str())?;
         let region = check.region.as_deref().map(Region::new).transpose()?;
         let (id, origin) = match &check.id {
@@ -242,8 +306,4 @@ impl<S: Store> Limiter<S> {
     fn deadline_at(&self) -> Instant {
         Instant::now() + self.deadline
     }
-}
-
-fn admits_in_outage(policy: &Policy) -> bool {
-    policy.on_outage == OnOutage::Admit
 }

@@ -1,63 +1,84 @@
-//! From the store's outcome to the caller's decision. Never decides.
+//! From what was decided to the caller's decision. Never decides.
 
-use super::Resolved;
-use crate::model::{CeilingStatus, Decision, DecisionFacts, Denial, Grant, Scope, Source};
+use crate::model::{
+    CeilingStatus, ChargeId, Cost, Decision, DecisionFacts, Denial, Grant, PolicyName, Region,
+    Retry, Scope, Source, Subject, Target,
+};
 use crate::store::Outcome;
 
-/// The decision that a store's (or a local stage's) outcome means.
-pub(super) fn decision(resolved: &Resolved, outcome: Outcome, source: Source) -> Decision {
-    let delay = outcome.ceilings.iter().filter_map(|c| c.delay).max();
-    let retry = outcome.ceilings.iter().filter_map(|c| c.retry).max();
-    let ceilings = resolved
-        .target
-        .ceilings
-        .iter()
-        .zip(&outcome.ceilings)
-        .map(|(ceiling, after)| CeilingStatus {
-            scope: ceiling.scope,
-            region: resolved
-                .region
-                .clone()
-                .filter(|_| ceiling.scope == Scope::Region),
-            limit: ceiling.quota.limit(),
-            window: ceiling.quota.window(),
-            remaining: after.remaining,
-            reset_after: after.reset_after,
-            retry: after.retry,
-        })
-        .collect();
-    let facts = facts(resolved, source, ceilings);
-    match retry {
-        None => Decision::Admitted(Grant { facts, delay }),
-        Some(retry) => Decision::Denied(Denial {
-            facts,
-            retry: Some(retry),
-        }),
-    }
+/// A check in the caller's words.
+pub(super) struct Asked {
+    pub policy: PolicyName,
+    pub subject: Subject,
+    pub region: Option<Region>,
+    pub cost: Cost,
+    pub id: ChargeId,
 }
 
-/// The decision that was made without the store.
-pub(super) fn outage_decision(resolved: &Resolved, admitted: bool) -> Decision {
-    let facts = DecisionFacts {
-        degraded: true,
-        ..facts(resolved, Source::Outage, Vec::new())
-    };
-    if admitted {
-        Decision::Admitted(Grant { facts, delay: None })
-    } else {
-        Decision::Denied(Denial { facts, retry: None })
+impl Asked {
+    /// The decision that the store's outcome means.
+    pub(super) fn by_store(self, target: &Target, outcome: &Outcome) -> Decision {
+        let delay = outcome.ceilings.iter().filter_map(|c| c.delay).max();
+        let retry = outcome.ceilings.iter().filter_map(|c| c.retry).max();
+        let ceilings = target
+            .ceilings
+            .iter()
+            .zip(&outcome.ceilings)
+            .map(|(ceiling, after)| CeilingStatus {
+                scope: ceiling.scope,
+                region: match ceiling.scope {
+                    Scope::Global => None,
+                    Scope::Region => self.region.clone(),
+                },
+                limit: ceiling.quota.limit(),
+                window: ceiling.quota.window(),
+                remaining: after.remaining,
+                reset_after: after.reset_after,
+                retry: after.retry,
+            })
+            .collect();
+        let facts = self.facts(Source::Store, false, ceilings);
+        match retry {
+            None => Decision::Admitted(Grant { facts, delay }),
+            Some(_) => Decision::Denied(Denial { facts, retry }),
+        }
     }
-}
 
-fn facts(resolved: &Resolved, source: Source, ceilings: Vec<CeilingStatus>) -> DecisionFacts {
-    DecisionFacts {
-        policy: resolved.target.policy.name.clone(),
-        subject: resolved.target.subject.clone(),
-        region: resolved.region.clone(),
-        cost: resolved.cost,
-        id: resolved.id.clone(),
-        degraded: false,
-        source,
-        ceilings,
+    /// The decision that was made without the store, by `source`.
+    #[cfg(feature = "local-stage")]
+    pub(super) fn by_stage(
+        self,
+        source: Source,
+        retry: Option<Retry>,
+        ceilings: Vec<CeilingStatus>,
+    ) -> Decision {
+        let facts = self.facts(source, false, ceilings);
+        match retry {
+            None => Decision::Admitted(Grant { facts, delay: None }),
+            Some(_) => Decision::Denied(Denial { facts, retry }),
+        }
+    }
+
+    /// The policy's outage choice.
+    pub(super) fn in_outage(self, admitted: bool, retry: Option<Retry>) -> Decision {
+        let facts = self.facts(Source::Outage, true, Vec::new());
+        if admitted {
+            Decision::Admitted(Grant { facts, delay: None })
+        } else {
+            Decision::Denied(Denial { facts, retry })
+        }
+    }
+
+    fn facts(self, source: Source, degraded: bool, ceilings: Vec<CeilingStatus>) -> DecisionFacts {
+        DecisionFacts {
+            policy: self.policy,
+            subject: self.subject,
+            region: self.region,
+            cost: self.cost,
+            id: self.id,
+            degraded,
+            source,
+            ceilings,
+        }
     }
 }

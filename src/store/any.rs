@@ -1,11 +1,16 @@
 //! Either store, chosen when a program starts. Never adds anything to what it holds.
 
 #[cfg(feature = "cluster")]
-use super::cluster::ClusterStore;
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "cluster")]
+use super::cluster::{ClusterStore, Subscription};
 use super::memory::MemoryStore;
 use super::{
     ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store, StoreError,
 };
+#[cfg(feature = "cluster")]
+use super::{FleetNews, FleetStore, Listen};
 use crate::model::{Policies, Target};
 
 /// A store that was chosen at run time.
@@ -64,6 +69,56 @@ impl Store for AnyStore {
 
     fn shard_of(&self, target: &Target) -> ShardId {
         either!(self, store => store.shard_of(target))
+    }
+}
+
+/// What listens on a store that was chosen at run time.
+#[cfg(feature = "cluster")]
+pub enum AnyListener {
+    /// Nobody shares a memory store.
+    Alone,
+    /// On Redis or Valkey.
+    Cluster(Subscription),
+}
+
+#[cfg(feature = "cluster")]
+impl Listen for AnyListener {
+    async fn next(&mut self) -> FleetNews {
+        match self {
+            AnyListener::Alone => std::future::pending().await,
+            AnyListener::Cluster(subscription) => subscription.next().await,
+        }
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl FleetStore for AnyStore {
+    type Listener = AnyListener;
+
+    async fn beat(
+        &self,
+        node: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Result<Option<u32>, StoreError> {
+        match self {
+            AnyStore::Memory(_) => Ok(None),
+            AnyStore::Cluster(store) => store.beat(node, ttl, deadline).await,
+        }
+    }
+
+    async fn tell(&self, message: &[u8], deadline: Instant) -> Result<(), StoreError> {
+        match self {
+            AnyStore::Memory(_) => Ok(()),
+            AnyStore::Cluster(store) => store.tell(message, deadline).await,
+        }
+    }
+
+    fn listen(&self) -> AnyListener {
+        match self {
+            AnyStore::Memory(_) => AnyListener::Alone,
+            AnyStore::Cluster(store) => AnyListener::Cluster(store.listen()),
+        }
     }
 }
 

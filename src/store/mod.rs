@@ -8,6 +8,9 @@ mod any;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod error;
+#[cfg(feature = "local-stage")]
+mod fleet;
+mod id_source;
 pub mod memory;
 mod shard;
 
@@ -15,8 +18,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "cluster")]
+pub use any::AnyListener;
 pub use any::AnyStore;
 pub use error::{StoreError, StoreErrorKind};
+#[cfg(feature = "local-stage")]
+pub use fleet::{FleetNews, FleetStore, Listen};
+pub(crate) use id_source::IdSource;
 pub use shard::{ShardEvent, ShardId, SlotRanges};
 
 use crate::model::{ChargeId, Cost, Micros, Retry, Target, Timestamp};

@@ -14,6 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::stage::StageInstruments;
+use crate::admission::StageStats;
 use crate::model::{Decision, PolicyName, Source};
 use crate::store::Readiness;
 
@@ -71,6 +73,7 @@ pub struct Instruments {
     connections_shed: Counter,
     store_calls: Counter<u64, AtomicU64>,
     store_ready: Gauge<i64, AtomicI64>,
+    stage: StageInstruments,
 }
 
 impl Default for Instruments {
@@ -87,9 +90,11 @@ impl Default for Instruments {
             connections_shed: Counter::default(),
             store_calls: Counter::default(),
             store_ready: Gauge::default(),
+            stage: StageInstruments::default(),
         };
         it.register_decisions();
         it.register_edge();
+        it.stage.register(&mut it.registry);
         it
     }
 }
@@ -207,11 +212,20 @@ impl Instruments {
         InFlight::in_gauge(&self.connections)
     }
 
-    /// All instruments in OpenMetrics' text form, with the store's own figures as they are now.
+    /// All instruments in OpenMetrics' text form, with the store's and the local stage's own
+    /// figures as they are now.
     ///
     /// # Errors
     /// When an instrument can't be written, which a string's growth doesn't cause.
-    pub fn encode(&self, calls_sent: u64, readiness: &Readiness) -> Result<String, fmt::Error> {
+    pub fn encode(
+        &self,
+        calls_sent: u64,
+        readiness: &Readiness,
+        stage: Option<&StageStats>,
+    ) -> Result<String, fmt::Error> {
+        if let Some(stats) = stage {
+            self.stage.read(stats);
+        }
         self.store_calls
             .inner()
             .fetch_max(calls_sent, Ordering::Relaxed);
@@ -251,7 +265,9 @@ impl Drop for InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::{BreakerState, OutageReason};
     use crate::model::{ChargeId, DecisionFacts, Denial, Subject};
+    use crate::store::ShardId;
 
     fn outage() -> Decision {
         Decision::Denied(Denial {
@@ -275,7 +291,7 @@ mod tests {
         it.decided(&outage(), Duration::from_micros(60));
         it.answered("/v1/check", 503, Duration::from_micros(80));
         let text = it
-            .encode(7, &Readiness::NotReady("starting".to_owned()))
+            .encode(7, &Readiness::NotReady("starting".to_owned()), None)
             .unwrap();
         for line in [
             r#"tidegate_decisions_total{policy="payments",outcome="unconfirmed",source="outage"} 1"#,
@@ -297,14 +313,34 @@ mod tests {
     }
 
     #[test]
+    fn the_local_stages_figures_are_shown_as_they_are() {
+        let stats = StageStats {
+            degraded: vec![(OutageReason::BreakerOpen, 3)],
+            breakers: vec![(ShardId::new(2), BreakerState::Open)],
+            waiting: 5,
+            ..StageStats::default()
+        };
+        let it = Instruments::default();
+        let text = it.encode(0, &Readiness::Ready, Some(&stats)).unwrap();
+        for line in [
+            r#"tidegate_degraded_total{reason="breaker_open"} 3"#,
+            r#"tidegate_breaker_state{shard="2",state="open"} 1"#,
+            r#"tidegate_breaker_state{shard="2",state="closed"} 0"#,
+            "tidegate_lane_waiting 5",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
     fn a_gauge_counts_what_lives() {
         let it = Instruments::default();
         let open = (it.connection(), it.request());
-        let text = it.encode(0, &Readiness::Ready).unwrap();
+        let text = it.encode(0, &Readiness::Ready, None).unwrap();
         assert!(text.contains("tidegate_http_connections 1\n"), "{text}");
         assert!(text.contains("tidegate_http_requests_in_flight 1\n"));
         drop(open);
-        let text = it.encode(0, &Readiness::Ready).unwrap();
+        let text = it.encode(0, &Readiness::Ready, None).unwrap();
         assert!(text.contains("tidegate_http_connections 0\n"));
     }
 }

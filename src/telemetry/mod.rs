@@ -6,6 +6,7 @@
 
 pub mod instruments;
 pub mod logs;
+mod stage;
 mod subject_tag;
 mod throttle;
 

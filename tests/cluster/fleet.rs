@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::chaos::cluster::ClusterUnderTest;
-use tidegate::store::cluster::FleetNews;
+use tidegate::store::FleetNews;
 
 use crate::support::{eventually, single, six_nodes, store, within};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 
 use self::plan::{Distribution, Extent, PerSecond, Plan, SUBJECTS_MAX, TASKS_MAX};
-use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, cost};
+use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, cost};
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
 use super::{Outcome, compose, print_line};
@@ -107,6 +107,9 @@ pub(super) struct LoadArgs {
     deadline: DeadlineArgs,
 
     #[command(flatten)]
+    stage: StageArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -120,8 +123,10 @@ pub(super) fn run(args: LoadArgs) -> Outcome {
             policies: &args.policies,
             store: &args.store,
             deadline: args.deadline,
+            stage: args.stage,
         };
-        let answerer = Answerer::find(whom).await?;
+        let mut answerer = Answerer::find(whom).await?;
+        answerer.join_fleet();
         let name = answerer.name().to_owned();
         let plan = args.plan();
         let measured = run::run(plan.clone(), answerer, args.json).await?;

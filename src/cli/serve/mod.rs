@@ -16,10 +16,11 @@ use self::greeting::Greeting;
 use self::reload::Watch;
 use self::settings::SettingsArgs;
 use super::Outcome;
-use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, StoreArgs};
+use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, StageArgs, StoreArgs};
 use super::compose::{self, Origin, ProcessLimiter};
 use super::failure::{Exit, Failure};
 use crate::edge::web::{self, App};
+use crate::limiter::FleetOptions;
 use crate::telemetry::Instruments;
 use crate::telemetry::logs::LogFormat;
 
@@ -60,6 +61,9 @@ pub(super) struct ServeArgs {
     deadline: DeadlineArgs,
 
     #[command(flatten)]
+    stage: StageArgs,
+
+    #[command(flatten)]
     admin: AdminArgs,
 
     #[command(flatten)]
@@ -81,7 +85,7 @@ async fn serve(args: ServeArgs) -> Outcome {
     let mut settings = args.settings.over(config.server);
     settings.admin_token = compose::admin_token(&args.admin)?;
     let signals = Signals::new()?;
-    let limiter = compose::limiter(config.policies, &args.store, args.deadline)?;
+    let limiter = compose::limiter(config.policies, &args.store, args.deadline, args.stage)?;
     let limiter = Arc::new(limiter);
     let listener = listen(args.listen).await?;
     let greeted = Greeted {
@@ -102,7 +106,8 @@ async fn serve(args: ServeArgs) -> Outcome {
         signals.hangup,
     ));
     let instruments = Arc::new(Instruments::default());
-    let app = Arc::new(App::new(limiter, settings, instruments));
+    let member = limiter.join_fleet(FleetOptions::default());
+    let app = Arc::new(App::new(Arc::clone(&limiter), settings, instruments));
     web::serve(
         listener,
         app,
@@ -110,6 +115,11 @@ async fn serve(args: ServeArgs) -> Outcome {
     )
     .await;
     reloading.abort();
+    if limiter.end_leases() > 0 {
+        // They are handed back beside, each within a check's time.
+        tokio::time::sleep(args.deadline.deadline).await;
+    }
+    drop(member);
     tracing::info!("stopped");
     Ok(Exit::Done)
 }

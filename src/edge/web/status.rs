@@ -42,7 +42,12 @@ pub(super) async fn readyz<S: Store>(State(app): State<Arc<App<S>>>) -> Response
 /// All instruments in OpenMetrics' text form.
 pub(super) async fn exposition<S: Store>(State(app): State<Arc<App<S>>>) -> Response {
     let calls_sent = app.limiter.store().calls_sent();
-    match app.instruments.encode(calls_sent, &app.limiter.readiness()) {
+    let stage = app.limiter.stats();
+    let readiness = app.limiter.readiness();
+    match app
+        .instruments
+        .encode(calls_sent, &readiness, stage.as_ref())
+    {
         Ok(text) => {
             let headers = [
                 (CONTENT_TYPE, OPENMETRICS_TEXT),

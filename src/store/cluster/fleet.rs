@@ -9,7 +9,6 @@
 //! it. It learns that it may have missed some ([`FleetNews::Missed`]), so it can forget what it
 //! believed. Never decides anything.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fred::types::Value;
@@ -18,21 +17,12 @@ use super::ClusterStore;
 use super::call::{Call, run};
 use super::subscription::{Subscription, keep_subscribed};
 use crate::model::Slot;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{FleetNews, FleetStore, Listen, StoreError, StoreErrorKind};
 
 /// Nodes that are remembered at most; further ones aren't counted.
 pub const LIVE_NODES_MAX: usize = 10_000;
 /// The longest life of one heartbeat.
 pub const HEARTBEAT_TTL_MAX: Duration = Duration::from_secs(3_600);
-
-/// What a subscriber hears.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FleetNews {
-    /// A message.
-    Message(Arc<[u8]>),
-    /// From now on messages come; some that were sent before may never.
-    Missed,
-}
 
 /// A channel that all nodes of a fleet with the same key prefix share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +121,38 @@ impl ClusterStore {
     /// told so.
     pub fn subscribe(&self, channel: &Channel) -> Subscription {
         keep_subscribed(&self.shared, &self.router, channel.clone())
+    }
+}
+
+/// The channel of [`FleetStore::tell`].
+const NEWS_CHANNEL: &str = "news";
+
+impl FleetStore for ClusterStore {
+    type Listener = Subscription;
+
+    async fn beat(
+        &self,
+        node: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Result<Option<u32>, StoreError> {
+        let live = self.heartbeat(node, ttl, deadline).await?;
+        Ok(Some(u32::try_from(live).unwrap_or(u32::MAX)))
+    }
+
+    async fn tell(&self, message: &[u8], deadline: Instant) -> Result<(), StoreError> {
+        let channel = self.channel(NEWS_CHANNEL);
+        self.publish(&channel, message, deadline).await.map(drop)
+    }
+
+    fn listen(&self) -> Subscription {
+        self.subscribe(&self.channel(NEWS_CHANNEL))
+    }
+}
+
+impl Listen for Subscription {
+    async fn next(&mut self) -> FleetNews {
+        Subscription::next(self).await
     }
 }
 

@@ -31,7 +31,7 @@ mod url;
 mod view;
 
 pub use address::{AddressMap, NodeAddress, NodeAddressError};
-pub use fleet::{Channel, FleetNews, HEARTBEAT_TTL_MAX, LIVE_NODES_MAX};
+pub use fleet::{Channel, HEARTBEAT_TTL_MAX, LIVE_NODES_MAX};
 pub use options::{ClusterOptions, ClusterOptionsError, Resp};
 pub use subscription::Subscription;
 pub use tls::{ClientCertificate, TlsError, TlsOptions};

@@ -11,12 +11,13 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::fault::{Code, Fault, Refusal};
-use super::fleet::{Channel, FleetNews};
+use super::fleet::Channel;
 use super::guard::{Owned, keep_running};
 use super::link::{FredTask, open};
 use super::node::Node;
 use super::router::Router;
 use super::shared::Shared;
+use crate::store::FleetNews;
 
 /// Between a lost subscription and the next attempt.
 const RETRY_WAIT: Duration = Duration::from_millis(50);

@@ -1,0 +1,355 @@
+//! A breaker per shard: when a shard doesn't answer, its callers wait for it a few times and then
+//! not at all. Never decides a check: it only says whether the store may be asked.
+//!
+//! ```text
+//! Closed  => Open                 enough calls in a row failed
+//! Open    => Probing              after the cool-down, one call is let through
+//! Probing => (Closed | Open)      it was answered; or it failed, and the cool-down doubles
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::model::{Micros, Timestamp};
+use crate::store::{ShardId, StoreError};
+
+/// When a breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerOptions {
+    /// Failed calls in a row after which a shard is left alone (1..=1,000).
+    pub failures_max: u32,
+    /// How long it is left alone before one call tries it again.
+    pub cool_down: Micros,
+    /// The longest such time; each failed try doubles it up to here.
+    pub cool_down_max: Micros,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        BreakerOptions {
+            failures_max: 5,
+            cool_down: Micros::from_millis(100),
+            cool_down_max: Micros::from_secs(1),
+        }
+    }
+}
+
+/// What a breaker does with the next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    /// Lets it through.
+    Closed,
+    /// Lets none through until the cool-down is over.
+    Open,
+    /// One call is on its way to try the shard; no other is let through.
+    Probing,
+}
+
+impl BreakerState {
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::Probing => "probing",
+        }
+    }
+}
+
+// The state in one word: closed, probing, or open until an instant.
+const CLOSED: u64 = 0;
+const PROBING: u64 = 1;
+const OPEN: u64 = 2;
+
+const fn open_until(at: Timestamp) -> u64 {
+    (at.as_micros() << 2) | OPEN
+}
+
+/// One shard's breaker.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    shard: ShardId,
+    options: BreakerOptions,
+    word: AtomicU64,
+    failures: AtomicU32,
+    cool_down_us: AtomicU64,
+}
+
+impl Breaker {
+    fn new(shard: ShardId, options: BreakerOptions) -> Self {
+        Breaker {
+            shard,
+            options,
+            word: AtomicU64::new(CLOSED),
+            failures: AtomicU32::new(0),
+            cool_down_us: AtomicU64::new(options.cool_down.get()),
+        }
+    }
+
+    pub(super) fn state(&self) -> BreakerState {
+        match self.word.load(Ordering::Acquire) {
+            CLOSED => BreakerState::Closed,
+            PROBING => BreakerState::Probing,
+            _ => BreakerState::Open,
+        }
+    }
+
+    /// Whether a call would be refused now; takes no turn.
+    pub(super) fn refuses(&self, now: Timestamp) -> bool {
+        match self.word.load(Ordering::Acquire) {
+            CLOSED => false,
+            PROBING => true,
+            open => now.as_micros() < open >> 2,
+        }
+    }
+
+    /// Leave for one call, unless the shard is left alone.
+    pub(super) fn permit(self: &Arc<Self>, now: Timestamp) -> Option<Permit> {
+        let word = self.word.load(Ordering::Acquire);
+        let is_probe = match word {
+            CLOSED => false,
+            PROBING => return None,
+            open if now.as_micros() < open >> 2 => return None,
+            // Open => Probing: who wins the exchange carries the one call.
+            open => {
+                let won =
+                    self.word
+                        .compare_exchange(open, PROBING, Ordering::AcqRel, Ordering::Acquire);
+                won.ok()?;
+                true
+            }
+        };
+        Some(Permit {
+            breaker: Arc::clone(self),
+            is_probe,
+            is_told: false,
+        })
+    }
+
+    fn succeeded(&self, is_probe: bool) {
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        if !is_probe {
+            return;
+        }
+        self.cool_down_us
+            .store(self.options.cool_down.get(), Ordering::Relaxed);
+        self.word.store(CLOSED, Ordering::Release);
+        tracing::info!(shard = %self.shard, "breaker closed: the store answers again");
+    }
+
+    fn failed(&self, is_probe: bool, now: Timestamp, error: &StoreError) {
+        if is_probe {
+            let cool_down = self.cool_down_us.load(Ordering::Relaxed);
+            let next = cool_down
+                .saturating_mul(2)
+                .min(self.options.cool_down_max.get());
+            self.cool_down_us.store(next, Ordering::Relaxed);
+            self.word
+                .store(open_until(now + Micros::new(next)), Ordering::Release);
+            return;
+        }
+        let failures = self
+            .failures
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1);
+        if failures < self.options.failures_max {
+            return;
+        }
+        let cool_down = Micros::new(self.cool_down_us.load(Ordering::Relaxed));
+        let opened = self.word.compare_exchange(
+            CLOSED,
+            open_until(now + cool_down),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if opened.is_ok() {
+            tracing::warn!(
+                shard = %self.shard,
+                %error,
+                "breaker opened: the policies' outage choices decide until the store answers"
+            );
+        }
+    }
+}
+
+/// Leave for one call. Dropped without a word of how the call ended, it counts for nothing and a
+/// probe's turn goes to the next call.
+#[derive(Debug)]
+pub(super) struct Permit {
+    breaker: Arc<Breaker>,
+    is_probe: bool,
+    is_told: bool,
+}
+
+impl Permit {
+    /// The call ended so at `now`. Errors that come from the caller's own side (a wrong password,
+    /// a key of another kind) say nothing of the shard's health.
+    pub(super) fn tell<T>(mut self, result: &Result<T, StoreError>, now: Timestamp) {
+        match result {
+            Err(error) if error.is_transient() => {
+                self.is_told = true;
+                self.breaker.failed(self.is_probe, now, error);
+            }
+            _ => {
+                self.is_told = true;
+                self.breaker.succeeded(self.is_probe);
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.is_probe && !self.is_told {
+            let next = open_until(Timestamp::default());
+            self.breaker.word.store(next, Ordering::Release);
+        }
+    }
+}
+
+/// The breakers of a store's shards, made as shards are met.
+#[derive(Debug)]
+pub(super) struct Breakers {
+    options: BreakerOptions,
+    by_shard: RwLock<BTreeMap<ShardId, Arc<Breaker>>>,
+}
+
+/// Shards that get a breaker of their own; the rest share [`ShardId::WHOLE`]'s. A cluster has at
+/// most 1,000 nodes or so.
+const SHARDS_MAX: usize = 4_096;
+
+impl Breakers {
+    pub(super) fn new(options: BreakerOptions) -> Self {
+        Breakers {
+            options,
+            by_shard: RwLock::default(),
+        }
+    }
+
+    /// The breaker of `shard`.
+    pub(super) fn of(&self, shard: ShardId) -> Arc<Breaker> {
+        let known = self.by_shard.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(breaker) = known.get(&shard) {
+            return Arc::clone(breaker);
+        }
+        drop(known);
+        let mut known = self
+            .by_shard
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let shard = if known.len() < SHARDS_MAX {
+            shard
+        } else {
+            ShardId::WHOLE
+        };
+        let new = || Arc::new(Breaker::new(shard, self.options));
+        Arc::clone(known.entry(shard).or_insert_with(new))
+    }
+
+    /// Each shard's state.
+    pub(super) fn states(&self) -> Vec<(ShardId, BreakerState)> {
+        let known = self.by_shard.read().unwrap_or_else(PoisonError::into_inner);
+        known
+            .iter()
+            .map(|(shard, breaker)| (*shard, breaker.state()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000) + Micros::from_millis(ms)
+    }
+
+    fn silence() -> Result<(), StoreError> {
+        Err(StoreError::unknown(
+            "charge",
+            StoreErrorKind::Deadline,
+            "no answer",
+        ))
+    }
+
+    fn opened() -> Arc<Breaker> {
+        let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::new(3));
+        for _ in 0..5 {
+            breaker.permit(at(0)).unwrap().tell(&silence(), at(0));
+        }
+        breaker
+    }
+
+    #[test]
+    fn opens_after_failures_in_a_row_and_lets_one_call_try_after_the_cool_down() {
+        let breaker = opened();
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert!(breaker.refuses(at(99)) && breaker.permit(at(99)).is_none());
+        let probe = breaker.permit(at(100)).unwrap();
+        assert_eq!(breaker.state(), BreakerState::Probing);
+        assert!(breaker.permit(at(100)).is_none(), "one call only");
+        probe.tell(&Ok(()), at(101));
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_failed_try_doubles_the_cool_down_up_to_its_longest() {
+        let breaker = opened();
+        let mut now = 100;
+        for cool_down in [200, 400, 800, 1_000, 1_000] {
+            breaker.permit(at(now)).unwrap().tell(&silence(), at(now));
+            assert!(breaker.permit(at(now + cool_down - 1)).is_none());
+            now += cool_down;
+        }
+        breaker.permit(at(now)).unwrap().tell(&Ok(()), at(now));
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_success_between_failures_keeps_it_closed() {
+        let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::WHOLE);
+        for _ in 0..9 {
+            for _ in 0..4 {
+                breaker.permit(at(0)).unwrap().tell(&silence(), at(0));
+            }
+            breaker.permit(at(0)).unwrap().tell(&Ok(()), at(0));
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_wrong_password_says_nothing_of_the_shards_health() {
+        let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::WHOLE);
+        let refused: Result<(), _> = Err(StoreError::not_run(
+            "charge",
+            StoreErrorKind::Refused,
+            "WRONGPASS",
+        ));
+        for _ in 0..9 {
+            breaker.permit(at(0)).unwrap().tell(&refused, at(0));
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_probe_that_was_dropped_gives_its_turn_to_the_next_call() {
+        let breaker = opened();
+        drop(breaker.permit(at(100)).unwrap());
+        assert!(breaker.permit(at(100)).is_some());
+    }
+
+    #[test]
+    fn shards_break_on_their_own() {
+        let breakers = Breakers::new(BreakerOptions::default());
+        let (one, two) = (breakers.of(ShardId::new(1)), breakers.of(ShardId::new(2)));
+        for _ in 0..5 {
+            one.permit(at(0)).unwrap().tell(&silence(), at(0));
+        }
+        assert!(one.refuses(at(1)) && !two.refuses(at(1)));
+        assert_eq!(breakers.states().len(), 2);
+    }
+}

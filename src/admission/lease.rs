@@ -1,0 +1,159 @@
+//! Leases of hot keys: capacity that is charged ahead in the store's log, dated at the lease's end,
+//! and spent here at memory speed. Never over: a unit is spent before the instant at which it is
+//! dated, so every window that holds the spending holds the charge. At most one lease period
+//! conservative: what is spent frees its room up to a period late, and what nobody spends is handed
+//! back when the lease ends.
+//!
+//! Only for targets whose every ceiling is a sliding log: no other algorithm can date a charge.
+
+mod pool;
+mod sizing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use self::pool::LeasePool;
+use self::sizing::{Demand, Room, size};
+use super::sync;
+use super::target_state::TargetState;
+use crate::model::{Algorithm, ChargeId, Cost, LeaseRule, Micros, Target, Timestamp};
+
+pub(super) use pool::Lease;
+
+/// A target's lease, and what decides about the next.
+#[derive(Debug)]
+pub(super) struct LeaseState {
+    rule: LeaseRule,
+    pool: LeasePool,
+    demand: Demand,
+    asking: AtomicBool,
+}
+
+/// What spending left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// Units left in the lease.
+    pub left: Cost,
+    /// Whether the next lease should be fetched now, so that nobody has to wait for it.
+    pub is_low: bool,
+}
+
+impl LeaseState {
+    /// For `target`, when its policy and its ceilings allow it.
+    pub(super) fn of(target: &Target) -> Option<Box<Self>> {
+        let rule = target.policy.lease?;
+        let fit = !target.ceilings.is_empty()
+            && target
+                .ceilings
+                .iter()
+                .all(|c| c.algorithm == Algorithm::SlidingLog && c.quota.limit() > 0);
+        fit.then(|| {
+            Box::new(LeaseState {
+                rule,
+                pool: LeasePool::default(),
+                demand: Demand::default(),
+                asking: AtomicBool::new(false),
+            })
+        })
+    }
+
+    /// Spends `cost` units at `now`, if a lease has them.
+    pub(super) fn spend(&self, cost: Cost, now: Timestamp) -> Option<Spent> {
+        self.demand.asked(cost, now, self.rule.period);
+        let quarter = Micros::new(self.rule.period.get() / 4);
+        self.pool.spend(cost, now, |lease, left| Spent {
+            left,
+            is_low: left < lease.granted / 4 || now + quarter >= lease.ends_at,
+        })
+    }
+
+    fn needs_another(&self, now: Timestamp) -> bool {
+        let quarter = Micros::new(self.rule.period.get() / 4);
+        self.pool
+            .current()
+            .is_none_or(|lease| lease.left() < lease.granted / 4 || now + quarter >= lease.ends_at)
+    }
+
+    /// Takes `lease` for the one to spend from; the one before, if any, which is to be ended.
+    pub(super) fn replace(&self, lease: Arc<Lease>) -> Option<Arc<Lease>> {
+        self.pool.replace(lease)
+    }
+
+    /// The lease in force.
+    pub(super) fn current(&self) -> Option<Arc<Lease>> {
+        self.pool.current()
+    }
+
+    /// Takes `lease` out of use; the units that nobody spent.
+    pub(super) fn end(&self, lease: &Arc<Lease>) -> Cost {
+        self.pool.remove(lease);
+        lease.close()
+    }
+}
+
+/// The right to ask for a target's next lease: one at a time.
+pub(super) struct LeaseClaim {
+    state: Arc<TargetState>,
+    resets: u64,
+    /// Units to ask for.
+    pub units: Cost,
+    /// How far ahead they are dated.
+    pub period: Micros,
+}
+
+impl LeaseClaim {
+    /// The next lease's size, when `state` is worth one now and nobody is asking for it.
+    pub(super) fn of(state: &Arc<TargetState>, now: Timestamp, nodes: u32) -> Option<Self> {
+        let lease = state.lease.as_ref()?;
+        let demand = lease.demand.per_period();
+        if demand == 0 || !lease.needs_another(now) {
+            return None;
+        }
+        let rooms = state
+            .ceilings
+            .iter()
+            .map(|ceiling| {
+                let left = ceiling.left()?;
+                let limit = ceiling.ceiling.quota.limit();
+                Some(Room {
+                    limit,
+                    remaining: left.remaining,
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
+        let units = size(demand, &lease.rule, rooms, nodes)?;
+        let claimed =
+            lease
+                .asking
+                .compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
+        claimed.ok()?;
+        Some(LeaseClaim {
+            resets: state.core.resets.load(Ordering::Acquire),
+            state: Arc::clone(state),
+            units,
+            period: lease.rule.period,
+        })
+    }
+
+    /// Whether what is charged for it still counts: the subject was not reset meanwhile.
+    pub(super) fn is_good(&self) -> bool {
+        self.state.core.resets.load(Ordering::Acquire) == self.resets
+    }
+
+    /// The lease that a charge of these units under `id`, sent at `sent_at`, bought. It ends a
+    /// thousandth of its period before the charge's date: clocks that run so much apart still
+    /// agree that it was spent before.
+    pub(super) fn lease(&self, id: ChargeId, sent_at: Timestamp) -> Arc<Lease> {
+        let margin = Micros::new(self.period.get() / 1_000);
+        let ends_at = sent_at + self.period.saturating_sub(margin);
+        Arc::new(Lease::new(id, self.units, ends_at))
+    }
+}
+
+impl Drop for LeaseClaim {
+    fn drop(&mut self) {
+        if let Some(lease) = &self.state.lease {
+            lease.asking.store(false, Ordering::Release);
+        }
+    }
+}
