@@ -11,7 +11,11 @@ use crate::config::parse_duration;
 use crate::limiter::DEADLINE_DEFAULT;
 use crate::model::{Check, Cost, KeyPrefix, UNITS_MAX};
 use crate::store::cluster::NodeAddress;
+use crate::store::memory::{ENTRIES_MAX_DEFAULT, KEYS_MAX_DEFAULT};
 use crate::telemetry::logs::LogFormat;
+
+/// The most keys, or charges, that memory may be told to hold.
+const MEMORY_MAX: u64 = 4_000_000_000;
 
 /// Where policies come from.
 #[derive(Debug, Args)]
@@ -72,6 +76,16 @@ pub(super) struct StoreArgs {
         value_delimiter = ','
     )]
     pub redis_map: Vec<MappedNode>,
+
+    /// Keys that memory holds at most, about 200 bytes each: one a subject, policy and ceiling
+    #[arg(long, value_name = "N", env = "TIDEGATE_MEMORY_KEYS_MAX",
+          default_value_t = KEYS_MAX_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=MEMORY_MAX))]
+    pub memory_keys_max: u64,
+
+    /// Charges that the sliding logs in memory hold at most, about 150 bytes each
+    #[arg(long, value_name = "N", env = "TIDEGATE_MEMORY_ENTRIES_MAX",
+          default_value_t = ENTRIES_MAX_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=MEMORY_MAX))]
+    pub memory_entries_max: u64,
 }
 
 /// A node that is reached elsewhere than it announces.

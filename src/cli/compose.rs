@@ -97,7 +97,12 @@ pub(super) fn limiter(
 
 fn open_store(args: &StoreArgs) -> Result<AnyStore, Failure> {
     let Some(url) = given(&args.redis) else {
-        return Ok(MemoryStore::default().into());
+        let size = |max: u64| usize::try_from(max).unwrap_or(usize::MAX);
+        return Ok(MemoryStore::builder()
+            .keys_max(size(args.memory_keys_max))
+            .entries_max(size(args.memory_entries_max))
+            .build()
+            .into());
     };
     // Neither the error nor the cure may hold the URL: it may hold a password.
     let wrong = |error: ClusterOptionsError| {

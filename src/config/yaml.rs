@@ -5,10 +5,11 @@
 //! is for whoever knows what should be there. Never recurses, and never keeps more than
 //! [`FILE_BYTES_MAX`] bytes to [`DEPTH_MAX`] levels.
 
-use std::collections::HashMap;
+mod build;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use saphyr_parser::Parser;
 
+use self::build::{Builder, Stop, mark_of};
 use super::fault::{Faults, KeyPath, Mark};
 
 /// The longest file, in bytes: 16 MiB.
@@ -87,232 +88,6 @@ pub(super) fn read(text: &str, faults: &mut Faults) -> Option<Node> {
 const SYNTAX_CURE: &str = "this is not YAML: look at this line and the one before for \
     indentation (spaces only), a space after each colon, and missing quotes or brackets";
 
-/// Why reading ended early.
-enum Stop {
-    Syntax(ScanError),
-    Reported,
-}
-
-/// What is open: a list or a map that hasn't ended.
-enum Frame {
-    List {
-        at: Mark,
-        items: Vec<Node>,
-    },
-    Map {
-        at: Mark,
-        entries: Vec<Entry>,
-        seen: HashMap<String, Mark>,
-        key: Key,
-    },
-}
-
-/// Whose value comes next in a map.
-enum Key {
-    /// None's: a key comes next.
-    Awaited,
-    /// This key's.
-    Given { text: String, at: Mark },
-    /// One that was refused: its value is dropped.
-    Refused,
-}
-
-#[derive(Default)]
-struct Builder {
-    open: Vec<Frame>,
-    root: Option<Node>,
-    documents: usize,
-}
-
-fn mark_of(marker: saphyr_parser::Marker) -> Mark {
-    Mark {
-        line: marker.line().max(1),
-        column: marker.col() + 1,
-    }
-}
-
-impl Builder {
-    fn run<'i>(
-        &mut self,
-        parser: &mut Parser<'i, StrInput<'i>>,
-        faults: &mut Faults,
-    ) -> Result<(), Stop> {
-        while let Some(event) = parser.next_event() {
-            let (event, span) = event.map_err(Stop::Syntax)?;
-            self.take(event, span, faults)?;
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, event: Event<'_>, span: Span, faults: &mut Faults) -> Result<(), Stop> {
-        let at = mark_of(span.start);
-        match event {
-            Event::DocumentStart(_) => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    let problem = "a second document begins here";
-                    let cure = "put everything into one: take the `---` out";
-                    faults.add_with(at, &KeyPath::default(), problem, cure);
-                    return Err(Stop::Reported);
-                }
-            }
-            Event::Scalar(text, style, anchor, tag) => {
-                let quoted = style != ScalarStyle::Plain;
-                let text = text.into_owned();
-                let plain = self.plain(at, anchor, tag.is_some(), faults);
-                let value = match plain {
-                    true => Value::Scalar { text, quoted },
-                    false => Value::Refused,
-                };
-                self.complete(Node { at, value }, faults);
-            }
-            Event::Alias(_) => {
-                self.refuse_reference(at, faults);
-                let value = Value::Refused;
-                self.complete(Node { at, value }, faults);
-            }
-            Event::SequenceStart(anchor, tag) => {
-                self.plain(at, anchor, tag.is_some(), faults);
-                let items = Vec::new();
-                self.push(Frame::List { at, items }, at, faults)?;
-            }
-            Event::MappingStart(anchor, tag) => {
-                self.plain(at, anchor, tag.is_some(), faults);
-                let frame = Frame::Map {
-                    at,
-                    entries: Vec::new(),
-                    seen: HashMap::new(),
-                    key: Key::Awaited,
-                };
-                self.push(frame, at, faults)?;
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(frame) = self.open.pop() {
-                    let node = match frame {
-                        Frame::List { at, items } => Node {
-                            at,
-                            value: Value::List(items),
-                        },
-                        Frame::Map { at, entries, .. } => Node {
-                            at,
-                            value: Value::Map(entries),
-                        },
-                    };
-                    self.complete(node, faults);
-                }
-            }
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, frame: Frame, at: Mark, faults: &mut Faults) -> Result<(), Stop> {
-        if self.open.len() >= DEPTH_MAX {
-            let problem = format!("more than {DEPTH_MAX} maps and lists lie in each other");
-            faults.add(at, &self.path(), problem);
-            return Err(Stop::Reported);
-        }
-        self.open.push(frame);
-        Ok(())
-    }
-
-    /// Whether a value has neither anchor nor tag; says so otherwise.
-    fn plain(&self, at: Mark, anchor: usize, tagged: bool, faults: &mut Faults) -> bool {
-        if anchor > 0 {
-            self.refuse_reference(at, faults);
-        }
-        if tagged {
-            let problem = "YAML tags (`!…`) mean nothing here";
-            faults.add_with(at, &self.path(), problem, "take the tag out");
-        }
-        anchor == 0 && !tagged
-    }
-
-    fn refuse_reference(&self, at: Mark, faults: &mut Faults) {
-        let problem = "YAML anchors and aliases (`&…`, `*…`) are not taken";
-        faults.add_with(at, &self.path(), problem, "write the value out");
-    }
-
-    /// Puts a finished value where it belongs: into the list, under its key, or as the key.
-    fn complete(&mut self, node: Node, faults: &mut Faults) {
-        let at = node.at;
-        let refused = match self.open.last_mut() {
-            None => {
-                self.root = Some(node);
-                None
-            }
-            Some(Frame::List { items, .. }) => {
-                items.push(node);
-                None
-            }
-            Some(Frame::Map {
-                entries, seen, key, ..
-            }) => match std::mem::replace(key, Key::Awaited) {
-                Key::Awaited => {
-                    let (next, refused) = key_of(node, seen);
-                    *key = next;
-                    refused
-                }
-                Key::Given { text, at } => {
-                    let (key, value) = (text, node);
-                    entries.push(Entry { key, at, value });
-                    None
-                }
-                Key::Refused => None,
-            },
-        };
-        match refused {
-            Some(KeyFault::Twice { key, first }) => {
-                let path = self.path().key(&key);
-                let problem = format!("this key stands twice: first in line {}", first.line);
-                faults.add_with(at, &path, problem, "keep one of them");
-            }
-            Some(KeyFault::NotText) => {
-                faults.add(at, &self.path(), "a list or a map can't be a key");
-            }
-            None => {}
-        }
-    }
-
-    /// The way to what is being read.
-    fn path(&self) -> KeyPath {
-        self.open
-            .iter()
-            .fold(KeyPath::default(), |path, frame| match frame {
-                Frame::List { items, .. } => path.index(items.len()),
-                Frame::Map {
-                    key: Key::Given { text, .. },
-                    ..
-                } => path.key(text),
-                Frame::Map { .. } => path,
-            })
-    }
-}
-
-/// Why a key is refused.
-enum KeyFault {
-    Twice { key: String, first: Mark },
-    NotText,
-}
-
-fn key_of(node: Node, seen: &mut HashMap<String, Mark>) -> (Key, Option<KeyFault>) {
-    let at = node.at;
-    match node.value {
-        Value::Scalar { text, .. } => match seen.get(&text) {
-            Some(&first) => {
-                let key = text;
-                (Key::Refused, Some(KeyFault::Twice { key, first }))
-            }
-            None => {
-                seen.insert(text.clone(), at);
-                (Key::Given { text, at }, None)
-            }
-        },
-        Value::Refused => (Key::Refused, None),
-        Value::List(_) | Value::Map(_) => (Key::Refused, Some(KeyFault::NotText)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +133,12 @@ mod tests {
     fn a_key_that_stands_twice_is_a_fault_and_the_first_is_kept() {
         let fault = only_fault_of("a:\n  b: 1\n  c: 2\n  b: 3\n");
         assert!(fault.starts_with("4:3: a.b: this key stands twice: first in line 2"));
+        let mut many: String = (1..=100).map(|n| format!("k{n}: 1\n")).collect();
+        many.push_str("k3: 2\nk99: 2\nk101: 1\nk101: 2\n");
+        let faults = faults_of(&many);
+        assert_eq!(faults.len(), 3, "{faults:#?}");
+        assert!(faults[0].starts_with("101:1: k3: this key stands twice: first in line 3"));
+        assert!(faults[2].starts_with("104:1: k101: this key stands twice: first in line 103"));
     }
 
     #[test]

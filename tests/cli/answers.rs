@@ -123,9 +123,7 @@ fn a_server_remembers_and_asks_administrators_for_their_token() {
         &[
             ("TIDEGATE_ADMIN_TOKEN_FILE", token),
             ("TIDEGATE_REDIS", "redis://unused:1"),
-        ]
-        .map(|pair| pair)
-        .as_slice(),
+        ],
     );
     let reset = [
         "reset",

@@ -1,5 +1,6 @@
 //! Policy files as operators write them: what a good one means, and what is said of a bad one.
 
+mod damage;
 mod faults;
 mod meaning;
 mod schema;
