@@ -10,6 +10,9 @@ pub(super) enum Exit {
     Done,
     /// Denied, or not found.
     Denied,
+    /// Done, and a promise was found broken.
+    #[cfg(feature = "chaos")]
+    Broken,
     /// Could not decide, or bad usage.
     Undecided,
 }
@@ -20,6 +23,8 @@ impl Exit {
         match self {
             Exit::Done => 0,
             Exit::Denied => 1,
+            #[cfg(feature = "chaos")]
+            Exit::Broken => 1,
             Exit::Undecided => 2,
         }
     }

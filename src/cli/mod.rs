@@ -6,6 +6,8 @@
 
 mod args;
 mod ask;
+#[cfg(feature = "chaos")]
+mod chaos;
 mod check;
 mod compose;
 mod config_command;
@@ -73,6 +75,16 @@ enum Command {
     Config(config_command::ConfigArgs),
     /// Drive a limiter with made-up traffic and measure it
     Load(load::LoadArgs),
+    /// Hurt a cluster under load, and judge what a limiter answered meanwhile
+    #[cfg(feature = "chaos")]
+    Chaos(chaos::ChaosArgs),
+    /// One limiter of a chaos run; `tidegate chaos` starts it
+    #[cfg(feature = "chaos")]
+    #[command(
+        hide = true,
+        after_help = "tidegate chaos starts it and hands it a plan."
+    )]
+    ChaosInstance,
     /// Print a shell's completion script
     Completions(documents::CompletionsArgs),
     /// Print the manual page
@@ -105,6 +117,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Reset(args) => reset::run(&args),
         Command::Config(args) => config_command::run(&args),
         Command::Load(args) => load::run(args),
+        #[cfg(feature = "chaos")]
+        Command::Chaos(args) => chaos::run(args),
+        #[cfg(feature = "chaos")]
+        Command::ChaosInstance => chaos::run_instance(),
         Command::Completions(args) => documents::completions(&args),
         Command::Man(args) => documents::man(&args),
     };

@@ -105,14 +105,14 @@ fn report() -> Report {
         fault: "One primary is killed (SIGKILL).".into(),
         promise: "Its shard is served again within the node timeout and a second.".into(),
         cluster: "processes".into(),
+        server: "Redis 7.0.15".into(),
+        load: "Two instances, 1,000 checks a second.".into(),
         repair,
         runs,
     };
     Report {
         version: "0.1.0".into(),
-        server: "Redis 7.0.15, 3 primaries and 3 replicas".into(),
         began_at: START,
-        load: "Two instances, 1,000 checks a second.".into(),
         deadline: 50 * MS,
         scenarios: vec![
             scenario("kill", false, vec![run, sound.clone()]),

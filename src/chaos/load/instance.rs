@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::clock::SteppingClock;
 use super::drive::{DriveError, Records, drive, records};
 use super::plan::LoadPlan;
 use crate::chaos::oracle::HistoryWriter;
@@ -82,12 +83,14 @@ pub fn take_orders() -> Result<(LoadPlan, Orders), InstanceError> {
     Ok((plan, Orders { begin_at, ended }))
 }
 
-/// Carries out a plan with a limiter over `store`; `restored` is asked at the end.
+/// Carries out a plan with a limiter. The limiter's `clock` is told when the load begins;
+/// `restored` is asked at the end how many lost charges its store put back.
 ///
 /// # Errors
 /// When the store doesn't become ready, the parent ends, or the load can't be carried out.
 pub async fn serve<S: Store>(
     limiter: Limiter<S>,
+    clock: &SteppingClock,
     plan: LoadPlan,
     orders: Orders,
     restored: impl Fn(&S) -> u64,
@@ -98,6 +101,7 @@ pub async fn serve<S: Store>(
     say("ready")?;
     let Orders { begin_at, ended } = orders;
     let begin_at = begin_at.await.map_err(|_| InstanceError::ParentEnded)?;
+    clock.begin(begin_at);
     let (sender, receiver) = records();
     let writer = tokio::task::spawn_blocking(move || write_all(history, receiver));
     tokio::select! {

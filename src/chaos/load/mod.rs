@@ -5,11 +5,13 @@
 //! collects their histories. Children never outlive their parent: its end is their standard
 //! input's end.
 
+mod clock;
 mod drive;
 mod fleet;
 mod instance;
 mod plan;
 
+pub use clock::SteppingClock;
 pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
 pub use fleet::{Fleet, FleetError, Harvest, InstanceProgram};
 pub use instance::{InstanceError, InstanceReport, Orders, serve, take_orders};

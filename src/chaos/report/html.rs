@@ -18,11 +18,9 @@ pub(super) fn page(report: &Report) -> String {
     };
     let _ = write!(
         page,
-        r#"<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Tidegate chaos report</title><style>{SHEET}</style></head><body><h1>Tidegate chaos report</h1><p class="verdict {class}">{verdict}</p><p class="soft">tidegate {} against {}, begun {}. {}</p>"#,
+        r#"<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Tidegate chaos report</title><style>{SHEET}</style></head><body><h1>Tidegate chaos report</h1><p class="verdict {class}">{verdict}</p><p class="soft">tidegate {}, begun {}.</p>"#,
         escape(&report.version),
-        escape(&report.server),
         utc(report.began_at),
-        escape(&report.load),
     );
     table(&mut page, report);
     for (number, scenario) in report.scenarios.iter().enumerate() {
@@ -101,11 +99,13 @@ fn section(page: &mut String, number: usize, scenario: &ScenarioReport, deadline
     let name = name(&scenario.name, scenario.repair);
     let _ = write!(
         page,
-        r#"<section id="s{number}"><div class="head"><h2>{}</h2><span class="small soft">{}</span></div><p>{}</p><p class="soft">{}</p>"#,
+        r#"<section id="s{number}"><div class="head"><h2>{}</h2><span class="small soft">{}, {}</span></div><p>{}</p><p class="soft">{}</p><p class="soft small">{}</p>"#,
         escape(&name),
+        escape(&scenario.server),
         escape(&scenario.cluster),
         escape(&scenario.fault),
         escape(&scenario.promise),
+        escape(&scenario.load),
     );
     let mut runs: Vec<&RunReport> = scenario.runs.iter().collect();
     // The worst first: broken, then slowest to recover.

@@ -61,6 +61,10 @@ pub struct ScenarioReport {
     pub promise: String,
     /// What ran under it: `containers`, `processes`, or an address.
     pub cluster: String,
+    /// The server under test, as it names itself.
+    pub server: String,
+    /// How the load was made, in words.
+    pub load: String,
     /// Whether instances repaired what a failover had lost.
     pub repair: bool,
     /// Its repetitions.
@@ -72,12 +76,8 @@ pub struct ScenarioReport {
 pub struct Report {
     /// Tidegate's version.
     pub version: String,
-    /// The server under test, as it names itself.
-    pub server: String,
     /// When the first scenario began, in microseconds since the epoch.
     pub began_at: u64,
-    /// How the load was made, in words.
-    pub load: String,
     /// How long a check might take, in microseconds.
     pub deadline: u64,
     /// Scenario by scenario.

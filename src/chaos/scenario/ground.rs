@@ -17,8 +17,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Against what chaos runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Clusters that it starts and ends itself.
-    Own(ClusterKind),
+    /// Clusters that it starts and ends itself; of the kind that suits this machine when none is
+    /// named.
+    Own(Option<ClusterKind>),
     /// A cluster or a server that the user named, as `--redis` takes it.
     Url(String),
 }
@@ -27,8 +28,9 @@ impl std::fmt::Display for Against {
     /// As reports name it; a URL without its password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Against::Own(ClusterKind::Containers) => f.write_str("containers"),
-            Against::Own(ClusterKind::Processes) => f.write_str("processes"),
+            Against::Own(Some(ClusterKind::Containers)) => f.write_str("containers"),
+            Against::Own(Some(ClusterKind::Processes)) => f.write_str("processes"),
+            Against::Own(None) => f.write_str("auto"),
             Against::Url(url) => {
                 let Ok(url) = StoreUrl::parse(url) else {
                     return f.write_str("a malformed URL");
@@ -80,10 +82,21 @@ impl Ground {
     pub async fn prepare(against: &Against, options: ClusterOptions) -> Result<Self, GroundError> {
         match against {
             Against::Own(kind) => {
-                let cluster = ClusterUnderTest::start(options.kind(*kind)).await?;
-                Ok(Ground::Own(cluster))
+                let options = match kind {
+                    Some(kind) => options.kind(*kind),
+                    None => options,
+                };
+                Ok(Ground::Own(ClusterUnderTest::start(options).await?))
             }
             Against::Url(url) => Ok(Ground::Foreign(Foreign::look_at(url).await?)),
+        }
+    }
+
+    /// What it is, as reports name it.
+    pub fn name(&self) -> String {
+        match self {
+            Ground::Own(cluster) => Against::Own(Some(cluster.kind())).to_string(),
+            Ground::Foreign(foreign) => Against::Url(foreign.url.clone()).to_string(),
         }
     }
 

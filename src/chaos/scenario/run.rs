@@ -117,36 +117,42 @@ impl Runner {
         tell: impl Fn(Place, Phase),
         mut seen: impl FnMut(Place, &RunReport),
     ) -> Result<ScenarioReport, ScenarioError> {
-        let mut runs = Vec::new();
+        let mut report = ScenarioReport {
+            name: scenario.name.to_owned(),
+            fault: scenario.what.to_owned(),
+            promise: scenario.promised.to_owned(),
+            cluster: self.against.to_string(),
+            server: String::new(),
+            load: String::new(),
+            repair,
+            runs: Vec::new(),
+        };
         for repetition in 1..=self.repetitions {
             let place = Place {
                 scenario,
                 repair,
                 repetition,
             };
-            let run = self.once(place, &tell).await?;
+            let run = self.once(place, &tell, &mut report).await?;
             seen(place, &run);
-            runs.push(run);
+            report.runs.push(run);
         }
-        Ok(ScenarioReport {
-            name: scenario.name.to_owned(),
-            fault: scenario.what.to_owned(),
-            promise: scenario.promised.to_owned(),
-            cluster: self.against.to_string(),
-            repair,
-            runs,
-        })
+        Ok(report)
     }
 
     async fn once(
         &self,
         place: Place,
         tell: &impl Fn(Place, Phase),
+        about: &mut ScenarioReport,
     ) -> Result<RunReport, ScenarioError> {
         tell(place, Phase::Starting);
         let act = place.scenario.act;
         let ground = Ground::prepare(&self.against, self.options(act)).await?;
         let traffic = self.traffic(place, &ground);
+        about.cluster = ground.name();
+        about.server = ground.server().await?;
+        about.load = traffic.description();
         let histories = Histories::create()?;
         let plans = traffic.plans(&ground.redis_url(), &self.key_prefix, &histories.0);
         let mut fleet = Fleet::start(&self.program, plans).await?;

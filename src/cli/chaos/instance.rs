@@ -1,0 +1,38 @@
+//! `tidegate chaos-instance`: one limiter of a chaos run, as a process of its own. Started by
+//! `tidegate chaos`, which hands it a plan; nothing for people to type.
+
+use super::super::failure::{Exit, Failure};
+use super::super::{Outcome, compose};
+use crate::Limiter;
+use crate::chaos::load::{
+    InstanceError, LoadPlan, Orders, SteppingClock, policies, serve, take_orders,
+};
+use crate::model::KeyPrefix;
+use crate::store::cluster::{ClusterOptions, ClusterStore};
+
+/// Takes a plan from the standard input and carries it out.
+pub(in crate::cli) fn run() -> Outcome {
+    let failed = |error: InstanceError| Failure::new(error.to_string());
+    let (plan, orders) = take_orders().map_err(failed)?;
+    compose::large_runtime()?.block_on(carry_out(plan, orders))
+}
+
+async fn carry_out(plan: LoadPlan, orders: Orders) -> Outcome {
+    let wrong = |error: &dyn std::error::Error| Failure::new(error.to_string());
+    let mut options = ClusterOptions::from_url(&plan.redis).map_err(|e| wrong(&e))?;
+    options.key_prefix = KeyPrefix::new(&plan.key_prefix).map_err(|e| wrong(&e))?;
+    if !plan.repair {
+        options.journal_len_max = 0;
+    }
+    let clock = SteppingClock::new(plan.clock_step);
+    let limiter = Limiter::builder()
+        .policies(policies(&plan.policies).map_err(|e| wrong(&e))?)
+        .store(ClusterStore::connect(options).map_err(|e| wrong(&e))?)
+        .clock(clock.clone())
+        .deadline(std::time::Duration::from_millis(plan.deadline_ms))
+        .build()
+        .map_err(|e| wrong(&e))?;
+    let served = serve(limiter, &clock, plan, orders, ClusterStore::restored).await;
+    served.map_err(|e| wrong(&e))?;
+    Ok(Exit::Done)
+}
