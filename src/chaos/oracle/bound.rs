@@ -3,11 +3,12 @@
 //!
 //! A primary that dies takes with it what it had acknowledged but not replicated; one that is cut
 //! off goes on acknowledging until it notices. Of every ceiling at most the units admitted in
-//! that time are forgotten, and at most one limit's worth: `min(limit, admitted meanwhile)`.
+//! that time are forgotten, and at most one limit's worth: `min(limit, admitted meanwhile)`. A
+//! ceiling that never denied anybody was never full, so nothing was let through there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::Record;
+use super::history::{Record, Verdict};
 use super::judge::is_counted;
 use super::law::{CeilingKey, Law};
 
@@ -24,13 +25,19 @@ pub struct Loss {
 
 /// The most units that these losses may let through above all ceilings together.
 pub fn stated_bound(records: &[Record], law: &Law, losses: &[Loss]) -> u64 {
-    losses
+    let denials = records
         .iter()
-        .map(|loss| bound_of(records, law, *loss))
-        .sum()
+        .filter(|r| r.verdict == Verdict::Denied && !r.degraded);
+    let full: BTreeSet<CeilingKey> = denials
+        .flat_map(|record| law.ceilings_of(record).into_keys())
+        .collect();
+    let bounds = losses
+        .iter()
+        .map(|loss| bound_of(records, law, &full, *loss));
+    bounds.sum()
 }
 
-fn bound_of(records: &[Record], law: &Law, loss: Loss) -> u64 {
+fn bound_of(records: &[Record], law: &Law, full: &BTreeSet<CeilingKey>, loss: Loss) -> u64 {
     let mut lost: BTreeMap<CeilingKey, (u64, u64)> = BTreeMap::new();
     let meanwhile = |r: &&Record| {
         is_counted(r)
@@ -41,7 +48,8 @@ fn bound_of(records: &[Record], law: &Law, loss: Loss) -> u64 {
                 .is_none_or(|shard| law.shard_of(&r.subject) == shard)
     };
     for record in records.iter().filter(meanwhile) {
-        for (key, ceiling) in law.ceilings_of(record) {
+        let ceilings = law.ceilings_of(record).into_iter();
+        for (key, ceiling) in ceilings.filter(|(key, _)| full.contains(key)) {
             let (_, units) = lost.entry(key).or_insert((ceiling.limit, 0));
             *units += record.cost;
         }

@@ -41,10 +41,10 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The window of all ceilings, in milliseconds: two fifths of the run, so that it holds at
-    /// least two, and longer than a failover, so that what was lost would still count after it.
+    /// The window of all ceilings, in milliseconds: less than half of the run, so that it holds
+    /// two, and longer than a failover, so that what was lost would still count after it.
     pub fn window_ms(&self) -> u64 {
-        (self.length_ms * 2 / 5).max(1_000)
+        (self.length_ms * 9 / 20).clamp(1_000, 5_000)
     }
 
     /// The policies.
