@@ -4,19 +4,21 @@
 local call, K, A = redis.call, KEYS, ARGV
 --@ once sprint
 --@ once clock
-local look, total = A[_r_ + 2] ~= nil or string.sub(A[_r_ + 1], 1, 1) ~= 'f', 0
-for r = _r_ + 1, #A, 2 do total = total + string.match(A[r], '%d+') end
+local many, unit = A[_r_ + 2] ~= nil, A[_r_ + 1] == 'f1'
+local look = many or not unit and string.sub(A[_r_ + 1], 1, 1) ~= 'f'
 while true do
   local out = {A[_r_], now, _slots_}
   --@ each read
   --@ once weigh
   --@ each settle
   --@ each state
-  local stamp, adds, weights, extra, names, pending
+  local stamp, adds, weights, extra, lease, names, pending
   for r = _r_, #A, 2 do
-    local id, seen = A[r], nil
-    local how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
-    cost, held = tonumber(cost), tonumber(held)
+    local id, seen, how, cost, held = A[r], nil, 'f', 1, nil
+    if A[r + 1] ~= 'f1' then
+      how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
+      cost, held = tonumber(cost), tonumber(held)
+    end
     if look then
       seen = names and names[id]
       --@ once find

@@ -1,7 +1,7 @@
 -- The same decisions, each request on its own, and nothing changed: no housekeeping either.
 local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
-local look, pending = true, nil
+local look, many, unit, pending = true, false, true, nil
 local out = {A[_r_], now, _slots_}
 --@ each read
 --@ once weigh

@@ -1,6 +1,7 @@
 -- Twin of algorithm/sliding_log.rs. A sorted set: member = charge id, score = microseconds.
 -- Its companion, a hash, is there only while some entry weighs more than one unit or is a lease:
--- '\tsum' = the units beyond one an entry, id = that entry's units, '\tl' .. id = a lease's length.
+-- '\tsum' = the units beyond one an entry, id = that entry's units, '\tl' .. id = a lease's length,
+-- '\tlease' = when the last lease ends.
 -- ARGV: limit, window (us).
 
 --@ section read
@@ -11,8 +12,11 @@ local slack_i_ = W_i_ / 32 + 2000
 if exact then slack_i_ = slack_i_ + W_i_ + 60000000 end
 
 --@ section weigh
-local heavy = call('EXISTS', <<logs K[_x_]>>) > 0
-local ids
+local heavy, total, ids = call('EXISTS', <<logs K[_x_]>>) > 0, 1, nil
+if many or not unit then
+  total = 0
+  for r = _r_ + 1, #A, 2 do total = total + string.match(A[r], '%d+') end
+end
 if look then
   ids = {}
   for r = _r_, #A, 2 do ids[#ids + 1] = A[r] end
@@ -20,12 +24,18 @@ end
 --@ logs weigh_one
 
 --@ section weigh_one
-local x_i_ = heavy and tonumber(call('HGET', K[_x_], '\tsum') or 0) or 0
-local marks_i_ = look and call('ZMSCORE', K[_i_], unpack(ids))
+local x_i_, lease_i_, marks_i_, marked_i_ = 0, 0, nil, false
+if heavy then
+  local sums = call('HMGET', K[_x_], '\tsum', '\tlease')
+  x_i_, lease_i_ = tonumber(sums[1] or 0), tonumber(sums[2] or 0)
+end
+if look then
+  marks_i_ = call('ZMSCORE', K[_i_], unpack(ids))
+  for j = 1, #ids do marked_i_ = marked_i_ or marks_i_[j] end
+end
 -- entries that expired but are there still; the oldest that counts; the newest; those dated after
 -- now, as {date, units}
-local late_i_, first_i_, last_i_, ahead_i_ = 0, nil, nil, {}
-local due_i_
+local late_i_, first_i_, last_i_, ahead_i_, due_i_ = 0, nil, nil, nil, nil
 
 --@ section settle
 if n_i_ == 0 then
@@ -34,7 +44,7 @@ if n_i_ == 0 then
 else
   local unfit = exact or n_i_ + x_i_ + total > L_i_
   if not unfit then due_i_ = call('PTTL', K[_i_]) * 1000 < W_i_ + slack_i_ / 2 end
-  if unfit or due_i_ or look then
+  if unfit or due_i_ or marked_i_ then
     local cut = now - W_i_
     --@ own forget
     --@ own trim
@@ -46,7 +56,7 @@ local u_i_ = n_i_ - late_i_ + x_i_
 
 --@ section forget
 -- Expired entries whose ids come again go first, so that these are charged anew.
-for j = 1, look and #ids or 0 do
+for j = 1, marked_i_ and #ids or 0 do
   local mark = marks_i_[j]
   if mark and tonumber(mark) <= cut then
     marks_i_[j] = false
@@ -100,7 +110,7 @@ elseif first_i_ <= cut then
       n_i_, late_i_, chunks = n_i_ - m, late_i_ - m, chunks - 1
     end
     late_i_ = 0
-    if x_i_ == 0 and call('HLEN', K[_x_]) <= 1 then call('UNLINK', K[_x_]) end
+    if x_i_ == 0 and call('HLEN', K[_x_]) <= 2 then call('UNLINK', K[_x_]) end
   end
 end
 
@@ -123,7 +133,10 @@ if last_i_ and last_i_ > now then
       call('ZADD', K[_i_], 'XX', string.format('%d', date), list[j])
       call('UNLINK', K[1] .. ':n')
     end
-    if date > now or not redate then ahead_i_[#ahead_i_ + 1] = {date, tonumber(known[j] or 1)} end
+    if date > now or not redate then
+      ahead_i_ = ahead_i_ or {}
+      ahead_i_[#ahead_i_ + 1] = {date, tonumber(known[j] or 1)}
+    end
   end
   if first_i_ then first_i_ = math.min(first_i_, last_i_) end
 end
@@ -179,7 +192,7 @@ u_i_ = u_i_ + cost
 --@ section refuse
 local wait = 0
 if not ok_i_ and cost <= L_i_ then
-  local need, there = u_i_ + cost - L_i_, n_i_ - late_i_ - #ahead_i_
+  local need, there = u_i_ + cost - L_i_, n_i_ - late_i_ - (ahead_i_ and #ahead_i_ or 0)
   wait = nil
   if heavy or need > there then
     --@ own walk
@@ -224,7 +237,7 @@ end
 if not wait then
   -- then what is dated after now, and what this call itself has charged
   local rest = {}
-  for j = 1, #ahead_i_ do rest[#rest + 1] = ahead_i_[j] end
+  for j = 1, ahead_i_ and #ahead_i_ or 0 do rest[#rest + 1] = ahead_i_[j] end
   for j = 1, pending and #pending or 0 do rest[#rest + 1] = pending[j] end
   table.sort(rest, function(a, b) return a[1] < b[1] end)
   for j = 1, #rest do
@@ -235,7 +248,7 @@ if not wait then
 end
 
 --@ section report
-if not last_i_ and n_i_ > late_i_ and (heavy or verdict ~= 1 or cost == 0) then
+if not last_i_ and n_i_ > late_i_ and (lease_i_ > now or verdict ~= 1 or cost == 0) then
   last_i_ = tonumber(call('ZRANGE', K[_i_], '-1', '-1', 'WITHSCORES')[2])
   if not heavy then last_i_ = math.min(last_i_, now) end
 end
@@ -244,11 +257,19 @@ out[_s_ + 1] = last_i_ or -1
 --@ section keep
 if _kept_ then
   stamp = stamp or string.format('%d', now)
-  adds, pending, names = adds or {}, pending or {}, names or {}
-  adds[#adds + 1] = held and string.format('%d', now + held) or stamp
+  local score = stamp
+  adds = adds or {}
+  if held then
+    score = string.format('%d', now + held)
+    lease = math.max(lease or 0, now + held)
+  end
+  adds[#adds + 1] = score
   adds[#adds + 1] = id
-  pending[#pending + 1] = {now + (held or 0), cost}
-  names[id] = cost
+  if many then
+    pending, names = pending or {}, names or {}
+    pending[#pending + 1] = {now + (held or 0), cost}
+    names[id] = cost
+  end
   if cost ~= 1 or held then
     weights, extra = weights or {}, (extra or 0) + cost - 1
     weights[#weights + 1] = id
@@ -267,14 +288,16 @@ clear = look or not adds or call('ZADD', K[_first_], 'NX', unpack(adds)) > 0
 --@ section write
 if adds then
   if look or _i_ ~= _first_ then call('ZADD', K[_i_], 'NX', unpack(adds)) end
-  if weights then
-    call('HSET', K[_x_], unpack(weights))
-    if extra > 0 then call('HINCRBY', K[_x_], '\tsum', string.format('%d', extra)) end
-  end
   if due_i_ == nil then due_i_ = call('PTTL', K[_i_]) * 1000 < W_i_ + slack_i_ / 2 end
-  local expiry = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))
-  if due_i_ then call('PEXPIRE', K[_i_], expiry) end
-  if weights or due_i_ and heavy then call('PEXPIRE', K[_x_], expiry) end
+  if weights then
+    call('HSET', K[_x_], '\tsum', string.format('%d', x_i_ + extra), unpack(weights))
+    if lease then call('HSET', K[_x_], '\tlease', string.format('%d', math.max(lease, lease_i_))) end
+  end
+  if due_i_ or weights and not heavy then
+    local expiry = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))
+    if due_i_ then call('PEXPIRE', K[_i_], expiry) end
+    if weights or heavy then call('PEXPIRE', K[_x_], expiry) end
+  end
 end
 
 --@ section trace
@@ -302,7 +325,7 @@ if cost_i_ and less_i_ > 0 then
     call('HSET', K[_x_], id, string.format('%d', cost_i_ - less))
   end
   if less > 0 and call('HINCRBY', K[_x_], '\tsum', string.format('%d', -less)) == 0
-    and call('HLEN', K[_x_]) <= 1 then
+    and call('HLEN', K[_x_]) <= 2 then
     call('UNLINK', K[_x_])
   end
 end
@@ -312,7 +335,10 @@ if tonumber(at) > now - W_i_ and call('ZADD', K[_i_], 'NX', at, id) == 1 then
   back = 1
   if cost ~= 1 or held ~= '' then
     call('HSET', K[_x_], id, A[r + 1])
-    if held ~= '' then call('HSET', K[_x_], '\tl' .. id, held) end
+    if held ~= '' then
+      local lease = tonumber(call('HGET', K[_x_], '\tlease') or 0)
+      call('HSET', K[_x_], '\tl' .. id, held, '\tlease', string.format('%d', math.max(lease, at)))
+    end
     call('HINCRBY', K[_x_], '\tsum', string.format('%d', cost - 1))
   end
 end

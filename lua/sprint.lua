@@ -1,5 +1,7 @@
 -- The common case by the shortest way: one fresh unit, by the server's clock, against logs of
 -- units alone. Whatever else turns up is left to the long way, before anything is charged.
+-- Logs of one window are due for a refresh of their expiry together: the long way refreshes all,
+-- and none is charged less often than the last, the region's.
 
 --@ section sprint
 if A[_r_ + 1] == 'f1' and A[1] == '' and not A[_r_ + 2] then
@@ -18,7 +20,9 @@ if A[_r_ + 1] == 'f1' and A[1] == '' and not A[_r_ + 2] then
     if not plain then
       -- the long way
     elseif <<n_i_ < L_i_| and >> then
-      if <<n_i_ > 0| and >> and call('PTTL', K[_n_]) * 64000 >= A[_r_ - 1] * 65 + 64000 then
+      if <<n_i_ > 0| and >>
+        and call('PTTL', K[_n_]) * 64000 >= A[_r_ - 1] * 65 + 64000
+        and <<(A[_a_ + 1] == A[_r_ - 1] or call('PTTL', K[_i_]) * 64000 >= A[_a_ + 1] * 65 + 64000)| and >> then
         local stamp = t[2]
         if #stamp < 6 then stamp = string.sub('00000', #stamp) .. stamp end
         stamp = t[1] .. stamp
@@ -49,7 +53,7 @@ if note then
   now = t[1] * 1000000 + t[2]
   local last, <<m_i_, first_i_>> = struct.unpack('<d<<dd|>>', note)
   if last <= now and <<m_i_ == n_i_ and n_i_ <= L_i_ and first_i_ > now - A[_a_ + 1]| and >> then
-    return {A[_r_], now, <<n_i_, last>>, 0, <<n_i_ < L_i_ and 0 or first_i_ + A[_a_ + 1] - now>>}
+    return {A[_r_], now, note}
   end
 end
 
@@ -62,16 +66,20 @@ call('PEXPIRE', K[1] .. ':n', string.format('%d', math.max(<<A[_a_ + 1]>>) / 100
 local first_i_ = call('ZRANGE', K[_i_], '0', '0', 'WITHSCORES')[2]
 
 --@ section crowd
-local cut_i_, wait_i_ = now - A[_a_ + 1], 0
-if n_i_ >= L_i_ then
-  if n_i_ <= 1000 then
-    n_i_ = n_i_ - call('ZREMRANGEBYSCORE', K[_i_], '-inf', string.format('%d', cut_i_))
-  else
-    local gone = math.min(call('ZCOUNT', K[_i_], '-inf', string.format('%d', cut_i_)), 1000)
-    if gone > 0 then n_i_ = n_i_ - call('ZREMRANGEBYRANK', K[_i_], '0', string.format('%d', gone - 1)) end
+-- Somewhere it is full: what has expired goes, everywhere, and all numbers are exact.
+local cut_i_, gone_i_ = now - A[_a_ + 1], 0
+if n_i_ > 1000 then
+  gone_i_ = call('ZCOUNT', K[_i_], '-inf', string.format('%d', cut_i_))
+  if gone_i_ > 1000 then
+    plain = false
+  elseif gone_i_ > 0 then
+    call('ZREMRANGEBYRANK', K[_i_], '0', string.format('%d', gone_i_ - 1))
   end
-  plain = plain and n_i_ > 0 and n_i_ <= L_i_
+elseif n_i_ > 0 then
+  gone_i_ = call('ZREMRANGEBYSCORE', K[_i_], '-inf', string.format('%d', cut_i_))
 end
+n_i_ = n_i_ - gone_i_
+if n_i_ > L_i_ or n_i_ == 0 then plain = false end
 
 --@ section join
 if _i_ > _first_ then call('ZADD', K[_i_], stamp, id) end

@@ -14,3 +14,4 @@ mod basics;
 mod histories;
 mod rig;
 mod server;
+mod server_clock;

@@ -11,6 +11,7 @@ use fred::types::Value;
 use super::compose::Layout;
 use super::keys::{self, Keys};
 use super::reply::Reply;
+use super::short::Short;
 use super::state::State;
 use super::{Operation, Script, Scripts};
 use crate::model::{Algorithm, Ceiling, KeyPrefix, Slot, Timestamp, UNITS_MAX};
@@ -120,20 +121,17 @@ impl ChargeScript {
         }
         let now = Timestamp::from_micros(reply.count()?);
         let ceilings = &self.call.target.ceilings;
-        // The short form: a fresh unit was admitted, and nothing is newer.
-        let short = reply.left() == ceilings.len();
-        let mut states = Vec::with_capacity(ceilings.len());
-        for ceiling in ceilings {
-            let state = match short {
-                true => State::log(reply.count()?),
-                false => State::read(&mut reply, ceiling, now)?,
-            };
-            states.push(state);
-        }
+        let (mut states, known) = match Short::read(&mut reply, ceilings, now)? {
+            Some(Short { states, verdict }) => (states, Some(verdict)),
+            None => {
+                let read = |ceiling| State::read(&mut reply, ceiling, now);
+                let states: Result<Vec<_>, _> = ceilings.iter().map(read).collect();
+                (states?, None)
+            }
+        };
         let mut outcomes = Vec::with_capacity(self.call.requests.len());
         for request in &self.call.requests {
-            let verdict = if short { 1 } else { reply.integer()? };
-            outcomes.push(self.outcome(&mut reply, &mut states, request, verdict, now)?);
+            outcomes.push(self.outcome(&mut reply, &mut states, request, known, now)?);
         }
         reply.end()?;
         Ok(ChargeReply { at: now, outcomes })
@@ -144,10 +142,11 @@ impl ChargeScript {
         reply: &mut Reply,
         states: &mut [State],
         request: &ChargeRequest,
-        verdict: i64,
+        known: Option<i64>,
         now: Timestamp,
     ) -> Result<Outcome, StoreError> {
         let ceilings = &self.call.target.ceilings;
+        let verdict = known.map_or_else(|| reply.integer(), Ok)?;
         let mut outcomes = Vec::with_capacity(ceilings.len());
         let repeated = u64::try_from(verdict - 1).unwrap_or_default();
         for (ceiling, state) in ceilings.iter().zip(states) {
@@ -155,7 +154,7 @@ impl ChargeScript {
             let mut delay = None;
             match verdict {
                 0 => {
-                    if ceiling.algorithm == Algorithm::SlidingLog {
+                    if known.is_none() && ceiling.algorithm == Algorithm::SlidingLog {
                         state.set_wait(reply.count()?);
                     }
                     retry = state.retry(ceiling, request.cost, now);

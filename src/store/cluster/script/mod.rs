@@ -25,8 +25,10 @@
 //! (0: it has). A log's state is two numbers: the units used, and its newest entry's instant, -1
 //! when there is none or none was looked for (then this call's own is the newest). The other
 //! states are as stored, and are settled and asked by [`crate::algorithm`], so that both stores
-//! answer alike. One fresh unit that was admitted by logs alone is answered in short: the id, the
-//! instant, each log's units used before. A refund: the id, the instant, the units given back; a
+//! answer alike. The common case is answered in short: when one fresh unit was admitted by logs
+//! alone, the id, the instant, and each log's units used before; when it was denied and nothing had
+//! changed since a log was filled, the id, the instant, and what was noted then.
+//! A refund: the id, the instant, the units given back; a
 //! replay: the first id, the instant, how many charges were put back.
 //!
 //! # Keys
@@ -46,6 +48,7 @@ mod keys;
 mod refund;
 mod replay;
 mod reply;
+mod short;
 mod state;
 
 use std::collections::BTreeMap;

@@ -21,13 +21,10 @@ pub(super) enum State {
 }
 
 impl State {
-    /// A log of which only the units used are known.
-    pub fn log(used: u64) -> Self {
-        State::Log {
-            used,
-            newest: None,
-            wait: Micros::ZERO,
-        }
+    /// A log in which `used` units count, whose newest entry is `newest` and which has room again
+    /// after `wait`.
+    pub fn log(used: u64, newest: Option<Timestamp>, wait: Micros) -> Self {
+        State::Log { used, newest, wait }
     }
 
     pub fn read(reply: &mut Reply, ceiling: &Ceiling, now: Timestamp) -> Result<Self, StoreError> {
