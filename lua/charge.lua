@@ -6,13 +6,17 @@ local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
 local many, unit = A[_r_ + 2] ~= nil, A[_r_ + 1] == 'f1'
 local look = many or not unit and string.sub(A[_r_ + 1], 1, 1) ~= 'f'
+-- what was never sent before can have been charged only by this very call, carried twice: the
+-- first log knows
+local resent = look and not many
+for r = _r_ + 1, many and #A or 0, 2 do resent = resent or string.sub(A[r], 1, 1) ~= 'f' end
 while true do
   local out = {A[_r_], now, _slots_}
   --@ each read
   --@ once weigh
   --@ each settle
   --@ each state
-  local stamp, adds, weights, extra, lease, names, pending
+  local stamp, adds, weights, extra, lease, names
   for r = _r_, #A, 2 do
     local id, seen, how, cost, held = A[r], nil, 'f', 1, nil
     if A[r + 1] ~= 'f1' then
@@ -46,5 +50,5 @@ while true do
     --@ each write
     return out
   end
-  look = true -- the call had run already: look at what it left
+  look, resent = true, true -- the call had run already: look at what it left
 end

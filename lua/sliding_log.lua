@@ -29,7 +29,7 @@ if heavy then
   local sums = call('HMGET', K[_x_], '\tsum', '\tlease')
   x_i_, lease_i_ = tonumber(sums[1] or 0), tonumber(sums[2] or 0)
 end
-if look then
+if look and (resent or _i_ == _first_) then
   marks_i_ = call('ZMSCORE', K[_i_], unpack(ids))
   for j = 1, #ids do marked_i_ = marked_i_ or marks_i_[j] end
 end
@@ -176,7 +176,7 @@ local nth = (r - _r_) / 2 + 1
 --@ logs found
 
 --@ section found
-if not seen and marks_i_[nth] then
+if not seen and marks_i_ and marks_i_[nth] then
   seen = tonumber(heavy and call('HGET', K[_x_], id) or 1)
 end
 
@@ -238,7 +238,9 @@ if not wait then
   -- then what is dated after now, and what this call itself has charged
   local rest = {}
   for j = 1, ahead_i_ and #ahead_i_ or 0 do rest[#rest + 1] = ahead_i_[j] end
-  for j = 1, pending and #pending or 0 do rest[#rest + 1] = pending[j] end
+  for j = 1, adds and #adds or 0, 2 do
+    rest[#rest + 1] = {tonumber(adds[j]), names[adds[j + 1]]}
+  end
   table.sort(rest, function(a, b) return a[1] < b[1] end)
   for j = 1, #rest do
     freed = freed + rest[j][2]
@@ -266,8 +268,7 @@ if _kept_ then
   adds[#adds + 1] = score
   adds[#adds + 1] = id
   if many then
-    pending, names = pending or {}, names or {}
-    pending[#pending + 1] = {now + (held or 0), cost}
+    names = names or {}
     names[id] = cost
   end
   if cost ~= 1 or held then
@@ -290,8 +291,8 @@ if adds then
   if look or _i_ ~= _first_ then call('ZADD', K[_i_], 'NX', unpack(adds)) end
   if due_i_ == nil then due_i_ = call('PTTL', K[_i_]) * 1000 < W_i_ + slack_i_ / 2 end
   if weights then
-    call('HSET', K[_x_], '\tsum', string.format('%d', x_i_ + extra), unpack(weights))
-    if lease then call('HSET', K[_x_], '\tlease', string.format('%d', math.max(lease, lease_i_))) end
+    call('HSET', K[_x_], '\tsum', string.format('%d', x_i_ + extra),
+      '\tlease', string.format('%d', math.max(lease or 0, lease_i_)), unpack(weights))
   end
   if due_i_ or weights and not heavy then
     local expiry = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))
