@@ -23,6 +23,7 @@ fn runner() -> Runner {
         repetitions: 1,
         // A test machine stalls for longer than a server's; what is late is measured all the same.
         deadline: Duration::from_millis(100),
+        lateness_max: Duration::from_millis(250),
         node_timeout: Duration::from_secs(1),
         key_prefix: "tgchaos".into(),
         keep_histories: None,

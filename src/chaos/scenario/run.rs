@@ -17,9 +17,9 @@ use crate::chaos::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanErro
 use crate::chaos::oracle::{Law, Loss, Record, judge, stated_bound};
 use crate::chaos::report::{Latency, RunReport, ScenarioReport, Timeline};
 
-/// How late after its deadline a call may come, in microseconds: one wake-up of a busy machine
-/// more than the timer that was set with it.
-pub const LATENESS_MAX: u64 = 20_000;
+/// How much later than the timer that was set with it a call may come: one wake-up of a busy
+/// machine.
+pub const LATENESS_MAX: Duration = Duration::from_millis(20);
 /// The time before a fault in which acknowledged writes may be unreplicated or unsynced, in
 /// microseconds.
 const UNREPLICATED_MAX: u64 = 1_000_000;
@@ -75,6 +75,9 @@ pub struct Runner {
     pub repetitions: u32,
     /// How long a check may take.
     pub deadline: Duration,
+    /// How much later than its deadline a call may come before it counts as late; usually
+    /// [`LATENESS_MAX`].
+    pub lateness_max: Duration,
     /// The node timeout of the clusters it starts.
     pub node_timeout: Duration,
     /// The prefix of all keys.
@@ -228,7 +231,7 @@ impl Runner {
         Ok(Law {
             policies: policies(&traffic.policies())?,
             deadline: traffic.deadline_ms * 1_000,
-            lateness_max: LATENESS_MAX,
+            lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
             shards: traffic.shards.clone(),
             denials_excused_until: if excused {
                 moments.fault_at + lockout

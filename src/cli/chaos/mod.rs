@@ -16,7 +16,9 @@ use super::{Outcome, compose, print_line};
 use crate::chaos::cluster::ClusterKind;
 use crate::chaos::load::{InstanceProgram, wall_us};
 use crate::chaos::report::{Report, Summary};
-use crate::chaos::scenario::{Against, Runner, SCENARIOS, Scenario, ScenarioError, scenario};
+use crate::chaos::scenario::{
+    Against, LATENESS_MAX, Runner, SCENARIOS, Scenario, ScenarioError, scenario,
+};
 
 pub(super) use instance::run as run_instance;
 
@@ -187,6 +189,7 @@ impl ChaosArgs {
             seconds: self.seconds,
             repetitions: self.repetitions,
             deadline: self.deadline.deadline,
+            lateness_max: LATENESS_MAX,
             node_timeout: NODE_TIMEOUT,
             key_prefix: "tgchaos".to_owned(),
             keep_histories: histories,
