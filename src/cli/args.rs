@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::admission::LocalStage;
 use crate::config::parse_duration;
 use crate::limiter::DEADLINE_DEFAULT;
-use crate::model::{Check, Cost, KeyPrefix, UNITS_MAX};
+use crate::model::{Check, Cost, KeyPrefix, Micros, UNITS_MAX};
 use crate::store::cluster::NodeAddress;
 use crate::store::memory::{ENTRIES_MAX_DEFAULT, KEYS_MAX_DEFAULT};
 use crate::telemetry::logs::LogFormat;
@@ -77,6 +76,24 @@ pub(super) struct StoreArgs {
     )]
     pub redis_map: Vec<MappedNode>,
 
+    /// Connections to each node, 1 to 16: more make batches smaller [default: 1]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "TIDEGATE_REDIS_CONNECTIONS_PER_NODE",
+        hide_short_help = true
+    )]
+    pub redis_connections_per_node: Option<usize>,
+
+    /// Calls on one connection that may wait for their replies [default: 16384]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "TIDEGATE_REDIS_UNANSWERED_MAX",
+        hide_short_help = true
+    )]
+    pub redis_unanswered_max: Option<usize>,
+
     /// Keys that memory holds at most, about 200 bytes each: one a subject, policy and ceiling
     #[arg(long, value_name = "N", env = "TIDEGATE_MEMORY_KEYS_MAX",
           default_value_t = KEYS_MAX_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=MEMORY_MAX))]
@@ -124,48 +141,6 @@ impl Default for DeadlineArgs {
     fn default() -> Self {
         DeadlineArgs {
             deadline: DEADLINE_DEFAULT,
-        }
-    }
-}
-
-/// What is decided before the shared store is asked.
-#[derive(Clone, Copy, Debug, Default, Args)]
-#[command(next_help_heading = "Local stage (with --redis)")]
-pub(super) struct StageArgs {
-    /// Ask the store about each check, also when it has just denied the same
-    #[arg(long, env = "TIDEGATE_NO_DENIAL_CACHE")]
-    no_denial_cache: bool,
-
-    /// Let floods through to the store that no conforming client could send
-    #[arg(long, env = "TIDEGATE_NO_NODE_CEILING")]
-    no_node_ceiling: bool,
-
-    /// Send a call a check, also when many checks of one subject arrive together
-    #[arg(long, env = "TIDEGATE_NO_LANES")]
-    no_lanes: bool,
-
-    /// Charge nothing ahead, whatever the policies say
-    #[arg(long, env = "TIDEGATE_NO_LEASES")]
-    no_leases: bool,
-
-    /// How many nodes share the ceilings in an outage, at least (on_outage: local); as many as
-    /// were alive when the store last told
-    #[arg(long, value_name = "N", env = "TIDEGATE_NODES",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    nodes: Option<u32>,
-}
-
-impl StageArgs {
-    /// The stage's options.
-    pub fn options(self) -> LocalStage {
-        let default = LocalStage::default();
-        LocalStage {
-            denial_cache: !self.no_denial_cache,
-            node_ceiling: !self.no_node_ceiling,
-            lanes: !self.no_lanes,
-            leases: !self.no_leases,
-            nodes_min: self.nodes.unwrap_or(default.nodes_min),
-            ..default
         }
     }
 }
@@ -264,8 +239,9 @@ pub(super) fn part(text: &str) -> Result<Cost, String> {
 /// Reads `50ms`, `2s`, `1min`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text)
+        .filter(|time| *time > Micros::ZERO)
         .map(Duration::from)
-        .ok_or_else(|| "write a whole number and its unit: 50ms, 2s, 1min".to_owned())
+        .ok_or_else(|| "write a whole number above 0 and its unit: 50ms, 2s, 1min".to_owned())
 }
 
 fn key_prefix(text: &str) -> Result<KeyPrefix, String> {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::args::{AdminArgs, DeadlineArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs};
+use super::args::{AdminArgs, DeadlineArgs, PolicyArgs, ServerArgs, StoreArgs};
 use super::compose::{self, ProcessLimiter};
 use super::failure::Failure;
 use super::server_client::ServerClient;
+use super::stage_args::StageArgs;
 use crate::limiter::{CheckError, FleetMember, FleetOptions};
 use crate::model::{Check, Cost, Decision};
 use crate::store::{Refunded, Store as _};

@@ -2,13 +2,12 @@
 
 use clap::Args;
 
-use super::args::{
-    DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs, cost,
-};
+use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, cost};
 use super::ask::{Answerer, Whom};
 use super::compose;
 use super::failure::{Exit, Failure};
 use super::show::{self, Asked};
+use super::stage_args::StageArgs;
 use super::{Outcome, print_line};
 use crate::edge::protocol::Verdict;
 use crate::model::{Check, Decision};

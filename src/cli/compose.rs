@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs};
+use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs};
 use super::failure::Failure;
+use super::stage_args::StageArgs;
 use crate::config::{Config, ConfigError, Secret};
 use crate::limiter::BuildError;
 use crate::model::Policies;
@@ -91,7 +92,11 @@ pub(super) fn limiter(
     }
     builder.build().map_err(|error| match error {
         BuildError::Deadline(_) => Failure::with_cure(error.to_string(), "see --deadline"),
-        other => Failure::new(other.to_string()),
+        BuildError::LocalStage(_) => {
+            let cure = "see the flags of the local stage in --help";
+            Failure::with_cure(error.to_string(), cure)
+        }
+        BuildError::NoPolicies => Failure::new(error.to_string()),
     })
 }
 
@@ -106,11 +111,22 @@ fn open_store(args: &StoreArgs) -> Result<AnyStore, Failure> {
     };
     // Neither the error nor the cure may hold the URL: it may hold a password.
     let wrong = |error: ClusterOptionsError| {
-        let cure = "write --redis as redis://user:password@host:port, nodes separated by commas";
+        let cure = match &error {
+            ClusterOptionsError::Url(_) => {
+                "write --redis as redis://user:password@host:port, nodes separated by commas"
+            }
+            _ => "see the flags that begin with --redis",
+        };
         Failure::with_cure(error.to_string(), cure)
     };
     let mut options = ClusterOptions::from_url(url).map_err(wrong)?;
     options.key_prefix = args.key_prefix.clone();
+    if let Some(connections) = args.redis_connections_per_node {
+        options.connections_per_node = connections;
+    }
+    if let Some(unanswered) = args.redis_unanswered_max {
+        options.unanswered_per_connection_max = unanswered;
+    }
     options.tls.ca_file = args.redis_ca_file.clone();
     options.tls.client_certificate = match (&args.redis_cert_file, &args.redis_key_file) {
         (Some(chain), Some(key)) => Some(ClientCertificate {

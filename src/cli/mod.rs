@@ -19,6 +19,7 @@ mod reset;
 mod serve;
 mod server_client;
 mod show;
+mod stage_args;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::args::{
-    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs,
-    part,
+    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, part,
 };
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
+use super::stage_args::StageArgs;
 use super::{Outcome, compose, print_line};
 use crate::store::Refunded;
 

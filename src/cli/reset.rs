@@ -5,10 +5,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::args::{
-    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, SubjectArgs,
+    AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs,
 };
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
+use super::stage_args::StageArgs;
 use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\
@@ -19,7 +20,7 @@ Examples:
                  --policy payments --subject card-7
 
 The ceiling over all regions is forgotten, and that of the region named. Other
-nodes may go on denying from memory for a moment.
+nodes may go on denying from memory for up to 5 s (their --denial-trust-max).
 
 Exit codes: 0 done, 2 could not or bad usage.";
 

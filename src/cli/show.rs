@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::edge::protocol::Verdict;
-use crate::model::{CeilingStatus, Decision, Micros, Quota};
+use crate::model::{CeilingStatus, Decision, Micros, Quota, Source};
 
 /// Whether a decision was made for good or only asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +18,14 @@ pub(super) enum Asked {
 pub(super) fn decision(decision: &Decision, asked: Asked) -> String {
     let facts = decision.facts();
     let mut text = headline(decision, asked);
-    let _ = write!(text, "\n  answered by the {}", facts.source.name());
-    if facts.degraded {
-        text.push_str(", degraded: by the policy's outage choice");
-    }
+    let _ = match facts.source {
+        Source::Outage => write!(text, "\n  degraded: decided by the policy's outage choice"),
+        source => write!(
+            text,
+            "\n  answered by the {}",
+            source.name().replace('_', " ")
+        ),
+    };
     if asked == Asked::Charge && decision.is_admitted() && facts.cost > 0 {
         let _ = write!(text, "; charge id {}", facts.id);
     }

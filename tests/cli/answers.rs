@@ -109,7 +109,7 @@ fn tell(whom: &[&str], variables: &[(&str, &str)]) {
 #[test]
 fn redis_remembers_from_one_command_to_the_next() {
     let redis = Redis::start();
-    tell(&[], &[("TIDEGATE_REDIS", &redis.url())]);
+    tell(&["--deadline", "10s"], &[("TIDEGATE_REDIS", &redis.url())]);
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn a_rate_is_kept_and_what_could_not_be_sent_is_told() {
         "--policy", "internal", "--rate", "2000/s", "--checks", "400",
     ]);
     assert_eq!(json["checks"], 400);
-    assert!(json["seconds"].as_f64().unwrap() >= 0.19, "{json}");
+    assert!(json["seconds"].as_f64().unwrap() >= 0.199, "{json}");
     let json = load(&[
         "--policy",
         "internal",
@@ -201,9 +201,48 @@ fn calls_to_redis_are_counted() {
 }
 
 #[test]
+fn each_part_of_the_local_stage_can_be_switched_off_and_tells_what_it_saved() {
+    let redis = Redis::start();
+    let drive = |flags: &[&str]| {
+        // One subject at 100 times what it may: denials, and checks that arrive together.
+        let mut all = vec!["load", "--json", "--policy", "payments", "--subjects", "1"];
+        // Time enough for a busy machine: what is degraded asks nobody.
+        all.extend(["--checks", "6000", "--tasks", "32", "--deadline", "10s"]);
+        all.extend(flags);
+        let output = command(&all).env("TIDEGATE_REDIS", redis.url()).output();
+        let json = Run::from(output.unwrap()).expect(0).json();
+        adds_up(&json);
+        let n = |value: &Value| value.as_u64().unwrap();
+        let by = json["by_source"].clone();
+        (
+            n(&json["store_calls"]),
+            n(&by["denial_cache"]),
+            n(&by["node_ceiling"]),
+        )
+    };
+    let (calls, cached, _) = drive(&[]);
+    assert!(
+        calls < 1_000 && cached > 1_000,
+        "{calls} calls, {cached} cached"
+    );
+    let (_, cached, cut) = drive(&["--no-denial-cache"]);
+    assert!(cached == 0 && cut > 1_000, "{cached} cached, {cut} cut");
+    let (_, cached, cut) = drive(&["--no-denial-cache", "--no-node-ceiling"]);
+    assert_eq!((cached, cut), (0, 0));
+    let all_off = [
+        "--no-denial-cache",
+        "--no-node-ceiling",
+        "--no-lanes",
+        "--no-leases",
+    ];
+    let (calls, ..) = drive(&all_off);
+    assert!(calls >= 6_000, "{calls} calls");
+}
+
+#[test]
 fn a_server_is_driven_over_its_connections_and_tells_its_calls() {
     let redis = Redis::start();
-    let served = Served::start(&[], &[("TIDEGATE_REDIS", &redis.url())]);
+    let served = Served::start(&["--deadline", "10s"], &[("TIDEGATE_REDIS", &redis.url())]);
     served.logged("the store is ready");
     let json = load(&[
         "--server",

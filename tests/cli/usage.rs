@@ -171,6 +171,21 @@ fn bad_usage_says_what_was_wrong_and_exits_with_2() {
         (&["serve", "--trusted-proxies", "10.1.0.0/8"], "10.0.0.0/8"),
         (&["serve", "--log-level", "x=loud"], "log filter"),
         (&["serve", "--admin-token", "short"], "too short"),
+        (
+            &["serve", "--redis", "redis://a", "--batch-len-max", "0"],
+            "batch_len_max",
+        ),
+        (
+            &[
+                "serve",
+                "--redis",
+                "redis://a",
+                "--redis-connections-per-node",
+                "0",
+            ],
+            "--redis",
+        ),
+        (&["serve", "--breaker-cool-down", "0s"], "above 0"),
         (&["config", "example", "nothing"], "payments"),
         (&["completions", "csh"], "fish"),
         (

@@ -14,9 +14,10 @@ use std::time::Duration;
 use clap::Args;
 
 use self::plan::{Distribution, Extent, PerSecond, Plan, SUBJECTS_MAX, TASKS_MAX};
-use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StageArgs, StoreArgs, cost};
+use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, cost};
 use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
+use super::stage_args::StageArgs;
 use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\

@@ -55,6 +55,11 @@ impl Pace {
         }
     }
 
+    /// When it began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Waits for the next turn; gives the instant from which its latency counts, or nothing when
     /// all is sent or the time is up.
     pub async fn turn(&self) -> Option<Instant> {

@@ -40,7 +40,6 @@ pub(super) async fn run(plan: Plan, answerer: Answerer, quiet: bool) -> Result<M
     let metronome = pace
         .start()
         .map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
-    let began = Instant::now();
     let mut seeds = Random::from_system();
     let mut tasks = JoinSet::new();
     for task in 0..plan.tasks {
@@ -61,7 +60,7 @@ pub(super) async fn run(plan: Plan, answerer: Answerer, quiet: bool) -> Result<M
     let calls_after = answerer.calls_sent().await;
     Ok(Measured {
         tally: tallies.sum().map_err(no_tallies)?,
-        took: ended - began,
+        took: ended - pace.began(),
         store_calls: calls_after
             .zip(calls_before)
             .map(|(a, b)| a.saturating_sub(b)),
