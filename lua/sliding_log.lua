@@ -25,9 +25,10 @@ end
 
 --@ section weigh_one
 local x_i_, lease_i_, marks_i_, marked_i_ = 0, 0, nil, false
+local bare_i_ = true -- without a companion, which another log may have
 if heavy then
   local sums = call('HMGET', K[_x_], '\tsum', '\tlease')
-  x_i_, lease_i_ = tonumber(sums[1] or 0), tonumber(sums[2] or 0)
+  x_i_, lease_i_, bare_i_ = tonumber(sums[1] or 0), tonumber(sums[2] or 0), not sums[1]
 end
 if look and (resent or _i_ == _first_) then
   marks_i_ = call('ZMSCORE', K[_i_], unpack(ids))
@@ -110,7 +111,10 @@ elseif first_i_ <= cut then
       n_i_, late_i_, chunks = n_i_ - m, late_i_ - m, chunks - 1
     end
     late_i_ = 0
-    if x_i_ == 0 and call('HLEN', K[_x_]) <= 2 then call('UNLINK', K[_x_]) end
+    if x_i_ == 0 and call('HLEN', K[_x_]) <= 2 then
+      call('UNLINK', K[_x_])
+      bare_i_ = true
+    end
   end
 end
 
@@ -294,7 +298,7 @@ if adds then
     call('HSET', K[_x_], '\tsum', string.format('%d', x_i_ + extra),
       '\tlease', string.format('%d', math.max(lease or 0, lease_i_)), unpack(weights))
   end
-  if due_i_ or weights and not heavy then
+  if due_i_ or weights and bare_i_ then
     local expiry = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))
     if due_i_ then call('PEXPIRE', K[_i_], expiry) end
     if weights or heavy then call('PEXPIRE', K[_x_], expiry) end
