@@ -21,7 +21,8 @@ pub struct BreakerOptions {
     pub failures_max: u32,
     /// How long it is left alone before one call tries it again.
     pub cool_down: Micros,
-    /// The longest such time; each failed try doubles it up to here.
+    /// The longest such time; each failed try doubles it up to here. A shard that comes back is
+    /// noticed that much later by each node.
     pub cool_down_max: Micros,
 }
 
@@ -30,7 +31,7 @@ impl Default for BreakerOptions {
         BreakerOptions {
             failures_max: 5,
             cool_down: Micros::from_millis(100),
-            cool_down_max: Micros::from_secs(1),
+            cool_down_max: Micros::from_millis(200),
         }
     }
 }
@@ -277,7 +278,11 @@ mod tests {
     }
 
     fn opened() -> Arc<Breaker> {
-        let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::new(3));
+        let options = BreakerOptions {
+            cool_down_max: Micros::from_secs(1),
+            ..BreakerOptions::default()
+        };
+        let breaker = Breakers::new(options).of(ShardId::new(3));
         for _ in 0..5 {
             breaker.permit(at(0)).unwrap().tell(&silence(), at(0));
         }

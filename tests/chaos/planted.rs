@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate::Limiter;
 use tidegate::chaos::cluster::{ClusterOptions, ClusterUnderTest};
 use tidegate::chaos::load::{LoadPlan, PolicyPlan, Stream, drive, policies, records, wall_us};
-use tidegate::chaos::oracle::{Judgement, Law, Record, ShardMap, judge};
+use tidegate::chaos::oracle::{Judgement, Law, Record, ShardMap, Stalls, judge};
 use tidegate::chaos::resp::{Connection, Reply};
 use tidegate::model::{Micros, Scope, Timestamp};
 use tidegate::store::{
@@ -206,6 +206,7 @@ fn plan(instance: u16) -> LoadPlan {
         length_ms: LENGTH_MS,
         history: "unused".into(),
         repair: false,
+        local_stage: false,
         policies: vec![policy("hot", 60, 40), policy("cool", 130, 80)],
         streams: vec![stream(0, "hot", 150), stream(1, "cool", 30)],
         clock_step: None,
@@ -247,6 +248,7 @@ async fn judged(way: Way) -> Judgement {
         fault_at: begin_at,
         recovery_from: begin_at,
         ended_at: begin_at + LENGTH_MS * 1_000,
+        stalls: Stalls::default(),
     };
     let judgement = judge(&history, &law);
     println!("{way:?}: {judgement:?}");

@@ -25,6 +25,7 @@ fn runner() -> Runner {
         deadline: Duration::from_millis(100),
         lateness_max: Duration::from_millis(250),
         node_timeout: Duration::from_secs(1),
+        local_stage: true,
         key_prefix: "tgchaos".into(),
         keep_histories: None,
     }

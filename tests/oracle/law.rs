@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Verdict};
+use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Stalls, Verdict};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, Micros, Policies, Policy, PolicyName, Quota,
 };
@@ -33,6 +33,7 @@ pub fn law() -> Law {
         fault_at: START,
         recovery_from: START,
         ended_at: START + 10 * WINDOW,
+        stalls: Stalls::default(),
     }
 }
 

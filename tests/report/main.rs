@@ -1,6 +1,6 @@
 //! The report of a history whose figures are known: a shard dies for 1.4 s and comes back.
 
-use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Verdict, judge};
+use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Stalls, Verdict, judge};
 use tidegate::chaos::report::{Latency, Mark, Report, RunReport, STEP, ScenarioReport, Timeline};
 use tidegate::model::{Algorithm, Allowance, CeilingRule, Policies, Policy, PolicyName};
 
@@ -26,6 +26,7 @@ fn law() -> Law {
         fault_at: DIED,
         recovery_from: DIED,
         ended_at: END,
+        stalls: Stalls::default(),
     }
 }
 
@@ -93,6 +94,8 @@ fn report() -> Report {
         ],
         broken: vec!["7 checks wrongly denied".into()],
         missed: vec!["shard 1 took 1400 ms; the goal is 100 ms".into()],
+        restored: 3,
+        longest_stall: 12_000,
         timeline: Timeline::of(&records, &law, START, END),
     };
     let sound = RunReport {

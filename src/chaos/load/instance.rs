@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::clock::SteppingClock;
 use super::drive::{DriveError, Records, drive, records};
 use super::plan::LoadPlan;
+use super::stall::{Stall, StallWatch};
 use crate::chaos::oracle::HistoryWriter;
 use crate::limiter::Limiter;
 use crate::store::{Readiness, Store};
@@ -30,6 +31,9 @@ pub struct InstanceReport {
     pub store_calls: u64,
     /// Charges that were lost by a failover and put back by this instance.
     pub restored: u64,
+    /// When the machine did not let it run.
+    #[serde(default)]
+    pub stalls: Vec<Stall>,
 }
 
 /// What can end an instance early.
@@ -103,6 +107,7 @@ pub async fn serve<S: Store>(
     let begin_at = begin_at.await.map_err(|_| InstanceError::ParentEnded)?;
     clock.begin(begin_at);
     let (sender, receiver) = records();
+    let watch = StallWatch::start();
     let writer = tokio::task::spawn_blocking(move || write_all(history, receiver));
     tokio::select! {
         driven = drive(Arc::clone(&limiter), Arc::clone(&plan), begin_at, sender) => driven?,
@@ -113,6 +118,7 @@ pub async fn serve<S: Store>(
         instance: plan.instance,
         store_calls: limiter.store().calls_sent(),
         restored: restored(limiter.store()),
+        stalls: watch.end(),
     };
     say(&serde_json::to_string(&report).map_err(io::Error::from)?)?;
     Ok(())

@@ -10,9 +10,11 @@ mod drive;
 mod fleet;
 mod instance;
 mod plan;
+mod stall;
 
 pub use clock::SteppingClock;
 pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
 pub use fleet::{Fleet, FleetError, Harvest, InstanceProgram};
 pub use instance::{InstanceError, InstanceReport, Orders, serve, take_orders};
 pub use plan::{ClockStep, Due, LoadPlan, PlanError, PolicyPlan, RATE_MAX, Stream, policies};
+pub use stall::{Stall, StallWatch};

@@ -69,6 +69,8 @@ pub struct LoadPlan {
     pub history: std::path::PathBuf,
     /// Whether the instance repairs what a failover lost.
     pub repair: bool,
+    /// Whether the instance has its local stage.
+    pub local_stage: bool,
     /// The policies.
     pub policies: Vec<PolicyPlan>,
     /// The traffic.
@@ -184,6 +186,7 @@ mod tests {
             length_ms: 3_000,
             history: "history".into(),
             repair: false,
+            local_stage: true,
             policies: vec![PolicyPlan {
                 name: "hot".into(),
                 global: 12,

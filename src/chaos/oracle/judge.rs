@@ -142,7 +142,11 @@ fn tally(records: &[Record], law: &Law) -> Judgement {
             Verdict::Stuck => seen.stuck += 1,
         }
         let returned = record.verdict != Verdict::Stuck;
-        seen.past_deadline += u64::from(returned && record.late > law.lateness_max);
+        let stalled = law
+            .stalls
+            .within(record.instance, record.sent, record.answered);
+        let late = record.late.saturating_sub(stalled);
+        seen.past_deadline += u64::from(returned && late > law.lateness_max);
     }
     seen
 }
@@ -264,8 +268,9 @@ fn shards(records: &[Record], law: &Law) -> Vec<ShardJudgement> {
         }
     }
     let mut shards: BTreeMap<u16, ShardJudgement> = BTreeMap::new();
-    for ((shard, _), answers) in answers {
-        let seen = service(answers, law.recovery_from, law.ended_at);
+    for ((shard, instance), answers) in answers {
+        let stalled = |from, to| law.stalls.within(instance, from, to);
+        let seen = service(answers, law.recovery_from, law.ended_at, stalled);
         let worst = shards.entry(shard).or_insert(ShardJudgement {
             shard,
             recovery: Some(0),

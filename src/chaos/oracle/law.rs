@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::history::Record;
 use super::shards::ShardMap;
+use super::stalls::Stalls;
 use crate::model::{Algorithm, Policies, Region, Scope, Subject};
 
 /// What must hold.
@@ -27,6 +28,8 @@ pub struct Law {
     pub recovery_from: u64,
     /// When the load ended.
     pub ended_at: u64,
+    /// When the machine did not let instances run.
+    pub stalls: Stalls,
 }
 
 /// Names one ceiling of one subject.

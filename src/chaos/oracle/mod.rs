@@ -12,6 +12,7 @@ mod judge;
 mod law;
 mod service;
 mod shards;
+mod stalls;
 pub mod window;
 
 pub use bound::{Loss, stated_bound};
@@ -21,3 +22,4 @@ pub use judge::{CeilingJudgement, Judgement, ShardJudgement, judge};
 pub use law::{CeilingKey, CeilingLaw, Law};
 pub use service::{INTERRUPTION_MIN, Service, service};
 pub use shards::ShardMap;
+pub use stalls::Stalls;

@@ -151,6 +151,13 @@ fn figure(page: &mut String, name: &str, run: &RunReport, deadline: u64) {
         let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(millis);
         let _ = write!(page, "; latency p50 {p50}, p99 {p99}, slowest {max}");
     }
+    if run.restored > 0 {
+        let _ = write!(page, "; {} lost charges put back", grouped(run.restored));
+    }
+    if run.longest_stall > 0 {
+        let stall = millis(run.longest_stall);
+        let _ = write!(page, "; the machine stood still for up to {stall}");
+    }
     page.push_str("</p>");
     for broken in &run.broken {
         let _ = write!(

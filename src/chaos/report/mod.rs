@@ -46,6 +46,10 @@ pub struct RunReport {
     pub broken: Vec<String>,
     /// The goals that were missed, in words; a busy machine can miss them.
     pub missed: Vec<String>,
+    /// Charges that a failover had lost and that instances put back.
+    pub restored: u64,
+    /// The longest time in which the machine did not let an instance run, in microseconds.
+    pub longest_stall: u64,
     /// Step by step.
     pub timeline: Timeline,
 }

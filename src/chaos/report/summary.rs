@@ -65,6 +65,8 @@ pub struct Summary {
     pub not_recovered: usize,
     /// The longest time between two answers of the store on one shard, as one instance saw it.
     pub without_service_ms: Option<Spread>,
+    /// Charges that a failover had lost and that instances put back.
+    pub restored: u64,
     /// Whether instances repaired what a failover had lost.
     pub repair: bool,
     /// The promises that were broken, in words, each once.
@@ -105,6 +107,7 @@ impl Summary {
             not_recovered: runs.len() - recoveries.len(),
             recovery_ms: Spread::of(recoveries),
             without_service_ms: Spread::of(gaps.collect()),
+            restored: sum(|run| run.restored),
             repair: scenario.repair,
             broken,
             missed: runs.iter().filter(|run| !run.missed.is_empty()).count(),

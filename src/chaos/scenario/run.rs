@@ -14,7 +14,7 @@ use super::stage::{Moments, Stage};
 use super::traffic::Traffic;
 use crate::chaos::cluster::{ClusterError, ClusterOptions};
 use crate::chaos::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
-use crate::chaos::oracle::{Law, Loss, Record, judge, stated_bound};
+use crate::chaos::oracle::{Law, Loss, Record, Stalls, judge, stated_bound};
 use crate::chaos::report::{Latency, RunReport, ScenarioReport, Timeline};
 
 /// How much later than the timer that was set with it a call may come: one wake-up of a busy
@@ -80,6 +80,8 @@ pub struct Runner {
     pub lateness_max: Duration,
     /// The node timeout of the clusters it starts.
     pub node_timeout: Duration,
+    /// Whether instances have their local stage.
+    pub local_stage: bool,
     /// The prefix of all keys.
     pub key_prefix: String,
     /// Where the histories of runs that broke a promise are kept; they are thrown away without.
@@ -166,9 +168,15 @@ impl Runner {
         let mut stage = Stage::new(&ground, began_at, traffic.length_ms, subjects);
         let moments = play(&mut stage, act, traffic.fault_ms).await?;
         let harvest = fleet.finish().await?;
+        let mut restored = 0;
         tell(place, Phase::Judging);
-        let law = self.law(place, &traffic, began_at, moments)?;
-        let report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        let mut law = self.law(place, &traffic, began_at, moments)?;
+        for report in harvest.reports {
+            law.stalls.add(report.instance, report.stalls);
+            restored += report.restored;
+        }
+        let mut report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        report.restored = restored;
         if let Some(keep) = self
             .keep_histories
             .as_ref()
@@ -202,6 +210,7 @@ impl Runner {
             shards: ground.shards(),
             repetition: place.repetition,
             repair: place.repair,
+            local_stage: self.local_stage,
             clock_step: None,
         };
         if place.scenario.act == Act::ClockStep {
@@ -241,6 +250,7 @@ impl Runner {
             fault_at: moments.fault_at,
             recovery_from: moments.recovery_from,
             ended_at,
+            stalls: Stalls::default(),
         })
     }
 
@@ -270,6 +280,8 @@ impl Runner {
             marks: stage.into_marks(),
             broken: kept.broken,
             missed: kept.missed,
+            restored: 0,
+            longest_stall: law.stalls.longest(),
             timeline: Timeline::of(records, law, began_at, law.ended_at),
         }
     }

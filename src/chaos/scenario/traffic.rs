@@ -36,6 +36,8 @@ pub struct Traffic {
     pub repetition: u32,
     /// Whether instances repair what a failover lost.
     pub repair: bool,
+    /// Whether instances have their local stage.
+    pub local_stage: bool,
     /// Whether the instances' own clocks stamp the hot subjects' charges, and how they step.
     pub clock_step: Option<ClockStep>,
 }
@@ -134,6 +136,7 @@ impl Traffic {
             length_ms: self.length_ms,
             history: dir.join(format!("instance-{instance}.jsonl")),
             repair: self.repair,
+            local_stage: self.local_stage,
             policies: self.policies(),
             streams: self.streams(),
             clock_step: self.clock_step,
@@ -147,11 +150,16 @@ impl Traffic {
         let hot = HOT_A_SHARD as u64 * shards;
         let cool = COOL_A_SHARD as u64 * shards;
         format!(
-            "{INSTANCES} instances (processes) ask {} checks a second, open loop, deadline {} ms: \
+            "{INSTANCES} instances (processes) ask {} checks a second, open loop, deadline {} ms{}: \
              {hot} subjects ask three times their limit, {cool} a third of it. Every subject has a \
              ceiling over all regions and one in each of two, over windows of {} s.",
             hot * HOT_RATE + cool * COOL_RATE,
             self.deadline_ms,
+            if self.local_stage {
+                ""
+            } else {
+                ", without local stage"
+            },
             self.window_ms() as f64 / 1e3,
         )
     }
@@ -169,6 +177,7 @@ mod tests {
             shards: ShardMap::equal(3),
             repetition: 1,
             repair: false,
+            local_stage: true,
             clock_step: None,
         }
     }

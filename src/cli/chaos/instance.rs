@@ -4,6 +4,7 @@
 use super::super::failure::{Exit, Failure};
 use super::super::{Outcome, compose};
 use crate::Limiter;
+use crate::admission::LocalStage;
 use crate::chaos::load::{
     InstanceError, LoadPlan, Orders, SteppingClock, policies, serve, take_orders,
 };
@@ -25,13 +26,15 @@ async fn carry_out(plan: LoadPlan, orders: Orders) -> Outcome {
         options.journal_len_max = 0;
     }
     let clock = SteppingClock::new(plan.clock_step);
-    let limiter = Limiter::builder()
+    let mut builder = Limiter::builder()
         .policies(policies(&plan.policies).map_err(|e| wrong(&e))?)
         .store(ClusterStore::connect(options).map_err(|e| wrong(&e))?)
         .clock(clock.clone())
-        .deadline(std::time::Duration::from_millis(plan.deadline_ms))
-        .build()
-        .map_err(|e| wrong(&e))?;
+        .deadline(std::time::Duration::from_millis(plan.deadline_ms));
+    if plan.local_stage {
+        builder = builder.local_stage(LocalStage::default());
+    }
+    let limiter = builder.build().map_err(|e| wrong(&e))?;
     let served = serve(limiter, &clock, plan, orders, ClusterStore::restored).await;
     served.map_err(|e| wrong(&e))?;
     Ok(Exit::Done)

@@ -85,6 +85,10 @@ pub(super) struct ChaosArgs {
     )]
     repair: RepairChoice,
 
+    /// Run instances without denial cache, node ceiling, lanes and leases
+    #[arg(long, env = "TIDEGATE_NO_LOCAL_STAGE")]
+    no_local_stage: bool,
+
     /// Directory for chaos.html, chaos.json, and the histories of runs that broke a promise
     #[arg(long, value_name = "DIR", env = "TIDEGATE_REPORT")]
     report: Option<PathBuf>,
@@ -191,6 +195,7 @@ impl ChaosArgs {
             deadline: self.deadline.deadline,
             lateness_max: LATENESS_MAX,
             node_timeout: NODE_TIMEOUT,
+            local_stage: !self.no_local_stage,
             key_prefix: "tgchaos".to_owned(),
             keep_histories: histories,
         })
@@ -283,6 +288,7 @@ mod tests {
             seconds: 10,
             repetitions: 1,
             repair,
+            no_local_stage: false,
             report: None,
             json: false,
             deadline: DeadlineArgs::default(),
