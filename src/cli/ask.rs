@@ -8,47 +8,42 @@ use super::failure::Failure;
 use super::server_client::ServerClient;
 use super::stage_args::StageArgs;
 use crate::limiter::{CheckError, FleetMember, FleetOptions};
-use crate::model::{Check, Cost, Decision};
+use crate::model::{Check, Cost, Decision, PolicyError};
 use crate::store::{Refunded, Store as _};
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AskError {
     /// The question is wrong: asking again won't help.
-    Question(String),
+    Question(Failure),
     /// Nobody could answer.
     NoAnswer(String),
 }
 
 impl From<CheckError> for AskError {
     fn from(error: CheckError) -> Self {
-        match error.is_callers_fault() {
-            true => AskError::Question(error.to_string()),
-            false => AskError::NoAnswer(error.to_string()),
-        }
+        let cause = error.to_string();
+        let cure = match error {
+            CheckError::Store(_) => return AskError::NoAnswer(cause),
+            CheckError::UnknownPolicy { .. } => {
+                "give one of these as --policy, or your own file as --config"
+            }
+            CheckError::Policy(PolicyError::RegionNeeded(_)) => {
+                "add --region NAME (for `load`: --regions NAME,NAME)"
+            }
+            _ => return AskError::Question(Failure::new(cause)),
+        };
+        AskError::Question(Failure::with_cure(cause, cure))
     }
 }
 
 impl From<AskError> for Failure {
     fn from(error: AskError) -> Self {
         match error {
-            AskError::Question(cause) => match cure_of(&cause) {
-                Some(cure) => Failure::with_cure(cause, cure),
-                None => Failure::new(cause),
-            },
+            AskError::Question(failure) => failure,
             AskError::NoAnswer(cause) => Failure::new(format!("could not decide: {cause}")),
         }
     }
-}
-
-/// Which flag cures a question that lacks something.
-fn cure_of(cause: &str) -> Option<&'static str> {
-    if cause.contains("must name its region") {
-        return Some("add --region NAME (for `load`: --regions NAME,NAME)");
-    }
-    cause
-        .contains("no policy is named")
-        .then_some("give one of these as --policy, or your own file as --config")
 }
 
 /// Whoever answers.

@@ -67,7 +67,10 @@ pub(super) fn man(args: &ManArgs) -> Outcome {
 }
 
 fn write_pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
-    for below in command.get_subcommands() {
+    for below in command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+    {
         write_pages(below, directory)?;
     }
     let name = command.get_display_name().unwrap_or(command.get_name());

@@ -52,6 +52,11 @@ impl Failure {
         }
     }
 
+    /// What went wrong.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
     /// A cause and what would cure it.
     pub fn with_cure(cause: impl Into<String>, cure: impl Into<String>) -> Self {
         Failure {

@@ -183,10 +183,11 @@ impl ServerClient {
         let detail = answer.detail();
         let status = answer.status;
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => AskError::Question(format!(
-                "{detail} (the token comes from --admin-token-file or TIDEGATE_ADMIN_TOKEN)"
-            )),
-            _ if status.is_client_error() => AskError::Question(detail),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let cure = "the token comes from --admin-token-file or TIDEGATE_ADMIN_TOKEN";
+                AskError::Question(Failure::with_cure(detail, cure))
+            }
+            _ if status.is_client_error() => AskError::Question(Failure::new(detail)),
             _ => AskError::NoAnswer(format!("{} answered {status}: {detail}", self.base)),
         }
     }

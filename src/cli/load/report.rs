@@ -202,6 +202,12 @@ fn remarks(plan: &Plan, measured: &Measured) -> String {
     } else if plan.rate.is_some() {
         text.push_str("\n\nlatencies count from the instant at which each check was due");
     }
+    if measured.tally.counts().degraded > 0 {
+        text.push_str(
+            "\n\ndegraded: the store did not answer within the --deadline, and the policy's \
+             on_outage decided",
+        );
+    }
     for (error, count) in measured.tally.errors() {
         let _ = write!(text, "\n\n{} x {error}", thousands(count));
     }

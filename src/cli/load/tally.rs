@@ -75,8 +75,12 @@ impl Tally {
                 self.counts.degraded += u64::from(facts.degraded);
                 *self.by_source.entry(facts.source).or_default() += 1;
             }
-            Err(AskError::Question(text) | AskError::NoAnswer(text)) => {
+            Err(error) => {
                 self.counts.errors += 1;
+                let text = match error {
+                    AskError::Question(failure) => failure.cause().to_owned(),
+                    AskError::NoAnswer(cause) => cause,
+                };
                 self.error(text, 1);
             }
         }

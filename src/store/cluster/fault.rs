@@ -193,7 +193,7 @@ impl Fault {
                     "the connection ended".into(),
                 ))
             }
-            _ => Fault::Lost(details.chars().take(DETAIL_LEN_MAX).collect()),
+            _ => Fault::Lost(in_words(details).chars().take(DETAIL_LEN_MAX).collect()),
         }
     }
 }
@@ -203,6 +203,16 @@ fn begins_with_code(text: &str) -> bool {
     let word = text.split_ascii_whitespace().next().unwrap_or_default();
     let word = word.trim_end_matches(':');
     word.len() >= 3 && word.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+/// What an operating system's error says, for people. fred shows them as the language does:
+/// `Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }`.
+pub(super) fn in_words(details: &str) -> &str {
+    details
+        .split_once("message: \"")
+        .filter(|_| details.starts_with("Os { "))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or(details, |(message, _)| message)
 }
 
 #[cfg(test)]
@@ -305,5 +315,14 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn the_systems_errors_are_said_in_words() {
+        let os = "Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }";
+        assert_eq!(in_words(os), "Connection refused");
+        for other in ["", "WRONGPASS message: \"x\"", "Os { cut"] {
+            assert_eq!(in_words(other), other);
+        }
     }
 }

@@ -14,7 +14,7 @@ use fred::interfaces::ClientLike;
 use fred::types::Value;
 
 use super::connection::Connection;
-use super::fault::{Fault, NotSent};
+use super::fault::{Fault, NotSent, in_words};
 use super::guard::{Owned, keep_running};
 use super::info::{NodeInfo, is_cluster_ok};
 use super::node::NodeState;
@@ -241,7 +241,7 @@ fn failure_of(error: &Error) -> LinkFailure {
     };
     let why = match tls {
         true => format!("the certificates are not accepted: {details}"),
-        false => details.to_owned(),
+        false => in_words(details).to_owned(),
     };
     LinkFailure { kind, why }
 }
