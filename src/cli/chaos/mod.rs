@@ -30,12 +30,12 @@ const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate chaos                           everything, on containers where Docker
-                                           is there, else on local processes
+  tidegate chaos                         everything, on containers where Docker
+                                         is there, else on local processes
   tidegate chaos kill split-brain --repetitions 10 --report chaos-report
   tidegate chaos failover --against redis://10.0.0.1:6379
   tidegate chaos all --against processes --repetitions 100 --seconds 30 \\
-                 --report soak             a soak of a night
+                 --report soak           a soak of a night
 
 Scenarios:
   steady kill stop pause cut-off split-brain resets latency loss failover
