@@ -215,3 +215,120 @@ fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> 
         .map(|id| id.unwrap_or(ShardId::WHOLE))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::cluster::ClusterOptions;
+    use crate::store::cluster::pool::Pool;
+    use crate::store::cluster::shared::Shared;
+    use crate::store::cluster::view::MergedShard;
+
+    fn at(name: &str) -> NodeAddress {
+        NodeAddress::new(&format!("{name}.invalid"), 1)
+    }
+
+    /// Shards of one primary and its replicas, each with an equal part of the slots.
+    fn merged(shards: &[&[&str]]) -> Merged {
+        let part = usize::from(Slot::COUNT).div_ceil(shards.len());
+        let shard = |names: &&[&str]| MergedShard {
+            primary: at(names[0]),
+            replicas: names[1..].iter().map(|name| at(name)).collect(),
+        };
+        Merged {
+            shards: shards.iter().map(shard).collect(),
+            owners: (0..usize::from(Slot::COUNT))
+                .map(|slot| u16::try_from(slot / part).ok())
+                .collect(),
+        }
+    }
+
+    fn slot(n: u16) -> Slot {
+        Slot::new(n).unwrap()
+    }
+
+    struct Tables(Pool);
+
+    impl Tables {
+        fn new() -> Self {
+            let options = ClusterOptions::from_url("redis://a.invalid:1").unwrap();
+            Tables(Pool::new(Arc::new(Shared::new(options).unwrap())))
+        }
+
+        fn table(&self, shards: &[&[&str]], before: &Table) -> Table {
+            Table::clustered(&merged(shards), before, |at| self.0.get_or_start(at))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_promoted_replica_takes_over_its_shards_number_and_that_is_news() {
+        let tables = Tables::new();
+        let first = tables.table(&[&["a", "b"], &["c", "d"]], &Table::unknown());
+        let ids = [first.shard_of(slot(0)), first.shard_of(slot(16_383))];
+        assert_eq!(ids.map(ShardId::get), [1, 2]);
+        assert!(first.news_since(&Table::unknown()).is_empty());
+        let next = tables.table(&[&["c", "d"], &["b", "a"]], &first);
+        let news = next.news_since(&first);
+        assert_eq!(next.shard_of(slot(16_383)), ids[0], "b served what a had");
+        let promoted = news.iter().find_map(|event| match event {
+            ShardEvent::Promoted {
+                shard, from, to, ..
+            } => Some((*shard, from, to)),
+            _ => None,
+        });
+        let (shard, from, to) = promoted.unwrap();
+        assert_eq!(shard, ids[0]);
+        assert_eq!((from.as_str(), to.as_str()), ("a.invalid:1", "b.invalid:1"));
+    }
+
+    #[tokio::test]
+    async fn a_shard_that_is_new_gets_a_number_that_none_had() {
+        let tables = Tables::new();
+        let first = tables.table(&[&["a"], &["b"]], &Table::unknown());
+        let second = tables.table(&[&["a"], &["c"]], &first);
+        let third = tables.table(&[&["a"], &["b"]], &second);
+        let ids = [&first, &second, &third].map(|table| table.shard_of(slot(16_383)).get());
+        assert_eq!(ids, [2, 3, 4]);
+        assert_eq!(third.shard_of(slot(0)).get(), 1);
+    }
+
+    #[tokio::test]
+    async fn slots_that_change_their_shard_are_news() {
+        let tables = Tables::new();
+        let first = tables.table(&[&["a"], &["b"]], &Table::unknown());
+        let next = tables.table(&[&["a"], &["b"], &["c"]], &first);
+        let moved: Vec<_> = next
+            .news_since(&first)
+            .into_iter()
+            .filter_map(|event| match event {
+                ShardEvent::Moved { shard, slots } => Some((shard.get(), slots.to_string())),
+                _ => None,
+            })
+            .collect();
+        let expected = [(2, "5462-8191"), (3, "10924-16383")].map(|(n, s)| (n, s.to_owned()));
+        assert_eq!(moved, expected);
+    }
+
+    #[tokio::test]
+    async fn a_nodes_word_corrects_one_slot_and_only_towards_a_known_node() {
+        let tables = Tables::new();
+        let table = tables.table(&[&["a", "r"], &["b"]], &Table::unknown());
+        assert_eq!(table.correct(slot(7), &at("stranger")), None);
+        assert_eq!(table.correct(slot(7), &at("b")), Some(ShardId::new(2)));
+        assert_eq!(table.owner(slot(7)).unwrap().address(), &at("b"));
+        assert_eq!(table.owner(slot(8)).unwrap().address(), &at("a"));
+        assert_eq!(table.correct(slot(8), &at("r")), None, "the same shard");
+        assert_eq!(table.owner(slot(8)).unwrap().address(), &at("r"));
+        assert_eq!(table.shard_of_replica(&at("r")), Some(ShardId::new(1)));
+        assert_eq!(table.shard_of_replica(&at("a")), None);
+    }
+
+    #[tokio::test]
+    async fn a_single_server_serves_every_slot() {
+        let tables = Tables::new();
+        let table = Table::single(tables.0.get_or_start(&at("a")).unwrap());
+        assert_eq!(table.unserved(), 0);
+        assert_eq!(table.slots_of(ShardId::new(1)).to_string(), "0-16383");
+        assert_eq!(Table::unknown().unserved(), 16_384);
+    }
+}
