@@ -178,6 +178,17 @@ async fn a_dropped_store_leaves_no_connection() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_reached_by_its_ipv6_address() {
+    let cluster = start(TestOptions::single().setting("bind", "* ::1")).await;
+    let port = cluster.address(0).unwrap().port();
+    let url = format!("redis://[::1]:{port}");
+    let store = ClusterStore::connect(ClusterOptions::from_url(&url).unwrap()).unwrap();
+    ready(&store).await;
+    let target = target(&global(Algorithm::FixedWindow, 10), "key-1");
+    store.charge(charge(&target, 1, 1_000)).await.unwrap();
+}
+
 #[test]
 fn a_store_needs_a_runtime() {
     let options = ClusterOptions::from_url("redis://127.0.0.1:1").unwrap();
