@@ -211,21 +211,30 @@ end
 out[#out + 1] = wait
 
 --@ section walk
--- From the oldest on, until enough is free. Beyond 1,024 entries a bound: each frees a unit.
-local rank, freed = late_i_, 0
-if not heavy then rank, freed = rank + there, there end
-while not wait and rank < late_i_ + there do
-  if rank >= late_i_ + 1024 then
-    local left = late_i_ + there - rank
-    if need - freed <= left then
-      local at = string.format('%d', rank + need - freed - 1)
-      local score = tonumber(call('ZRANGE', K[_i_], at, at, 'WITHSCORES')[2])
-      wait = math.min(score, now) + W_i_ - now
+-- What is dated after now, and what this call itself has charged, frees its units last.
+local rest, freed, rank = {}, u_i_, late_i_
+for j = 1, ahead_i_ and #ahead_i_ or 0 do rest[#rest + 1] = ahead_i_[j] end
+for j = 1, adds and #adds or 0, 2 do
+  rest[#rest + 1] = {tonumber(adds[j]), names[adds[j + 1]]}
+end
+for j = 1, #rest do freed = freed - rest[j][2] end
+if need > freed then
+  table.sort(rest, function(a, b) return a[1] < b[1] end)
+  for j = 1, #rest do
+    freed = freed + rest[j][2]
+    wait = rest[j][1] + W_i_ - now
+    if freed >= need then break end
+  end
+else
+  -- from the oldest on, until enough is free; beyond 1,024 entries a bound: each frees a unit
+  freed = 0
+  while not wait do
+    local to = math.min(rank + 64, late_i_ + there)
+    if rank >= late_i_ + 1024 then
+      rank = math.min(rank + need - freed, late_i_ + there) - 1
+      to, freed = rank + 1, need
     end
-    freed, rank = freed + left, rank + left
-  else
-    local to = math.min(rank + 64, late_i_ + there) - 1
-    local list = call('ZRANGE', K[_i_], string.format('%d', rank), string.format('%d', to), 'WITHSCORES')
+    local list = call('ZRANGE', K[_i_], string.format('%d', rank), string.format('%d', to - 1), 'WITHSCORES')
     local members = {}
     for j = 1, #list, 2 do members[#members + 1] = list[j] end
     local costs = call('HMGET', K[_x_], unpack(members))
@@ -235,21 +244,8 @@ while not wait and rank < late_i_ + there do
         wait = math.min(tonumber(list[2 * j]), now) + W_i_ - now
       end
     end
-    rank = to + 1
-  end
-end
-if not wait then
-  -- then what is dated after now, and what this call itself has charged
-  local rest = {}
-  for j = 1, ahead_i_ and #ahead_i_ or 0 do rest[#rest + 1] = ahead_i_[j] end
-  for j = 1, adds and #adds or 0, 2 do
-    rest[#rest + 1] = {tonumber(adds[j]), names[adds[j + 1]]}
-  end
-  table.sort(rest, function(a, b) return a[1] < b[1] end)
-  for j = 1, #rest do
-    freed = freed + rest[j][2]
-    wait = rest[j][1] + W_i_ - now
-    if freed >= need then break end
+    if to == late_i_ + there then wait = wait or W_i_ end
+    rank = to
   end
 end
 

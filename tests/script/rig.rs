@@ -7,7 +7,7 @@ use tidegate::model::{
     Algorithm, Allowance, Ceiling, CeilingRule, ChargeId, KeyPrefix, Micros, Policy, PolicyName,
     Quota, Region, Retry, Scope, Subject, Target, Timestamp,
 };
-use tidegate::store::cluster::script::{ChargeScript, RefundScript, Scripts};
+use tidegate::store::cluster::script::{ChargeScript, RefundScript, Script, Scripts};
 use tidegate::store::{
     CallClock, CallKind, CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, Outcome,
     RefundCall, Refunded,
@@ -87,6 +87,18 @@ impl Rig {
         }
     }
 
+    /// The instant at which stories begin.
+    pub fn story() -> CallClock {
+        CallClock::At(Timestamp::from_micros(START))
+    }
+
+    /// The server's own time, from a peek.
+    pub async fn peek_at(&mut self) -> u64 {
+        let request = self.fresh(1);
+        let script = self.script(CallKind::Peek, vec![request]);
+        self.run(&script, false).await.unwrap().at.as_micros()
+    }
+
     /// Another quota or algorithm for the same subject.
     pub fn change(&mut self, g: &str, r: &str) {
         self.target = target("s", g, r);
@@ -121,10 +133,7 @@ impl Rig {
 
     /// Runs a script; its error's text when the server refuses it.
     pub async fn run(&self, script: &ChargeScript, resent: bool) -> Result<ChargeReply, String> {
-        self.server
-            .send("SCRIPT", vec!["LOAD".into(), script.script().text()])
-            .await
-            .unwrap();
+        self.load(script.script()).await;
         let reply = self.server.send("EVALSHA", script.args(resent)).await?;
         Ok(script.decode(reply).unwrap())
     }
@@ -151,7 +160,7 @@ impl Rig {
         self.run(&script, false).await.unwrap().outcomes.remove(0)
     }
 
-    pub async fn refund(&self, id: &str, cost: Option<u64>) -> Refunded {
+    fn refund_script(&self, id: &str, cost: Option<u64>) -> RefundScript {
         let call = RefundCall {
             target: Arc::clone(&self.target),
             id: ChargeId::new(id).unwrap(),
@@ -159,14 +168,25 @@ impl Rig {
             clock: self.clock,
             deadline: Instant::now(),
         };
-        let script = RefundScript::new(&self.scripts, &KeyPrefix::default(), call);
-        self.server
-            .send("SCRIPT", vec!["LOAD".into(), script.script().text()])
-            .await
-            .unwrap();
-        script
-            .decode(self.server.send("EVALSHA", script.args()).await.unwrap())
-            .unwrap()
+        RefundScript::new(&self.scripts, &KeyPrefix::default(), call)
+    }
+
+    pub async fn refund(&self, id: &str, cost: Option<u64>) -> Refunded {
+        let script = self.refund_script(id, cost);
+        self.load(script.script()).await;
+        self.refund_loaded(id, cost).await
+    }
+
+    /// Without loading the script, which a full server would refuse.
+    pub async fn refund_loaded(&self, id: &str, cost: Option<u64>) -> Refunded {
+        let script = self.refund_script(id, cost);
+        let reply = self.server.send("EVALSHA", script.args()).await.unwrap();
+        script.decode(reply).unwrap()
+    }
+
+    async fn load(&self, script: &Script) {
+        let load = vec!["LOAD".into(), script.text()];
+        self.server.send("SCRIPT", load).await.unwrap();
     }
 }
 
