@@ -68,11 +68,18 @@ impl Server {
                 .is_ok()
             {
                 self.client = client(port);
-                return self.client.init().await.is_ok();
+                return self.client.init().await.is_ok() && self.is_ours().await;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         false
+    }
+
+    /// Whether it is the child that answers there, and nobody who took the port before it.
+    async fn is_ours(&self) -> bool {
+        let info = self.run("INFO server").await.into_string();
+        let ours = format!("process_id:{}\r\n", self.child.id());
+        info.is_some_and(|info| info.contains(&ours))
     }
 
     /// Any command; an error reply is an error.
