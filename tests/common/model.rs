@@ -6,9 +6,7 @@ mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::model::{
-    Algorithm, Ceiling, ChargeId, Cost, Micros, Retry, Scope, Timestamp, WINDOW_MAX,
-};
+use tidegate::model::{Algorithm, Ceiling, ChargeId, Cost, Micros, Retry, Scope, Timestamp};
 use tidegate::store::{CeilingOutcome, ChargeRequest, IdOrigin, Outcome, Refunded};
 
 use track::Track;
@@ -63,8 +61,8 @@ fn first(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     Some(above)
 }
 
-/// Longer than anything counts.
-const EVER: u64 = 4 * WINDOW_MAX.get();
+/// Longer than anything counts, however far a clock has stepped back.
+const EVER: u64 = 1 << 60;
 
 impl Model {
     fn key(ceiling: &Ceiling, region: &str) -> (Scope, String) {
