@@ -132,7 +132,7 @@ pub(super) struct StageArgs {
           value_parser = duration)]
     breaker_cool_down: Option<Duration>,
 
-    /// The longest such time: each failed try doubles it up to here [default: 1s]
+    /// The longest such time: each failed try doubles it up to here [default: 200ms]
     #[arg(long, value_name = "TIME", env = "TIDEGATE_BREAKER_COOL_DOWN_MAX",
           hide_short_help = true, value_parser = duration)]
     breaker_cool_down_max: Option<Duration>,
