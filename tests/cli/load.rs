@@ -220,11 +220,14 @@ fn each_part_of_the_local_stage_can_be_switched_off_and_tells_what_it_saved() {
             n(&by["node_ceiling"]),
         )
     };
-    let (calls, cached, _) = drive(&[]);
+    // Which of the two denies a check first is a matter of luck; that nearly all are, is not.
+    let (calls, cached, cut) = drive(&[]);
     assert!(
-        calls < 1_000 && cached > 1_000,
-        "{calls} calls, {cached} cached"
+        calls < 1_000 && cached + cut > 5_000,
+        "{calls} calls, {cached} cached, {cut} cut"
     );
+    let (_, cached, cut) = drive(&["--no-node-ceiling"]);
+    assert!(cached > 1_000 && cut == 0, "{cached} cached, {cut} cut");
     let (_, cached, cut) = drive(&["--no-denial-cache"]);
     assert!(cached == 0 && cut > 1_000, "{cached} cached, {cut} cut");
     let (_, cached, cut) = drive(&["--no-denial-cache", "--no-node-ceiling"]);
