@@ -5,11 +5,20 @@ local call, K, A = redis.call, KEYS, ARGV
 --@ once sprint
 --@ once clock
 local many, unit = A[_r_ + 2] ~= nil, A[_r_ + 1] == 'f1'
-local look = many or not unit and string.sub(A[_r_ + 1], 1, 1) ~= 'f'
+local how, cost, held, total = 'f', 1, nil, 1
+if not unit then
+  how, cost, held = string.match(A[_r_ + 1], '^(%a)(%d+)%+?(%d*)$')
+  cost, held = tonumber(cost), tonumber(held)
+  total = cost
+end
+local look = many or how ~= 'f'
 -- what was never sent before can have been charged only by this very call, carried twice: the
 -- first log knows
-local resent = look and not many
-for r = _r_ + 1, many and #A or 0, 2 do resent = resent or string.sub(A[r], 1, 1) ~= 'f' end
+local resent = how ~= 'f'
+for r = _r_ + 3, many and #A or 0, 2 do
+  resent = resent or string.sub(A[r], 1, 1) ~= 'f'
+  total = total + string.match(A[r], '%d+')
+end
 while true do
   local out = {A[_r_], now, _slots_}
   --@ each read
@@ -18,10 +27,13 @@ while true do
   --@ each state
   local stamp, adds, weights, extra, lease, names
   for r = _r_, #A, 2 do
-    local id, seen, how, cost, held = A[r], nil, 'f', 1, nil
-    if A[r + 1] ~= 'f1' then
-      how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
-      cost, held = tonumber(cost), tonumber(held)
+    local id, seen = A[r], nil
+    if many then
+      how, cost, held = 'f', 1, nil
+      if A[r + 1] ~= 'f1' then
+        how, cost, held = string.match(A[r + 1], '^(%a)(%d+)%+?(%d*)$')
+        cost, held = tonumber(cost), tonumber(held)
+      end
     end
     if look then
       seen = names and names[id]

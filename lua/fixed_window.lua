@@ -1,19 +1,21 @@
--- Twin of algorithm/fixed_window.rs. A hash: i = the window's number, w = its length, n = units.
+-- Twin of algorithm/fixed_window.rs. A string of three packed doubles, all whole: the window's
+-- number, its length, units in it.
 -- ARGV: limit, window (us), expiry (ms).
 
 --@ section read
-local L_i_, W_i_ = tonumber(A[_a_]), tonumber(A[_a_ + 1])
-local state_i_ = call('HMGET', K[_i_], 'i', 'w', 'n')
+local L_i_, W_i_ = A[_a_] + 0, A[_a_ + 1] + 0
+local state_i_ = call('GET', K[_i_])
 local index_i_ = math.floor(now / W_i_)
-local n_i_, was_i_, dirty_i_ = 0, nil, false
-if state_i_[1] then
-  local index, window = tonumber(state_i_[1]), tonumber(state_i_[2])
+local n_i_, same_i_, dirty_i_ = 0, false, false
+if state_i_ then
+  if #state_i_ ~= 24 then return redis.error_reply('WRONGTYPE not a window: ' .. K[_i_]) end
+  local index, window, units = struct.unpack('<ddd', state_i_)
   local present = math.floor(now / window)
   if present <= index then
-    n_i_ = tonumber(state_i_[3])
+    n_i_ = units
     -- a clock that stepped back, another window's length: kept, for one window from here on
     dirty_i_ = present < index or window ~= W_i_
-    was_i_ = not dirty_i_ and n_i_
+    same_i_ = not dirty_i_
   end
 end
 
@@ -28,11 +30,11 @@ n_i_, dirty_i_ = n_i_ + cost, true
 
 --@ section write
 if dirty_i_ then
-  if was_i_ then
-    call('HINCRBY', K[_i_], 'n', string.format('%d', n_i_ - was_i_))
+  local state = struct.pack('<ddd', index_i_, W_i_, n_i_)
+  if same_i_ then
+    call('SET', K[_i_], state, 'KEEPTTL')
   else
-    call('HSET', K[_i_], 'i', string.format('%d', index_i_), 'w', A[_a_ + 1], 'n', string.format('%d', n_i_))
-    call('PEXPIRE', K[_i_], A[_a_ + 2])
+    call('SET', K[_i_], state, 'PX', A[_a_ + 2])
   end
 end
 

@@ -1,7 +1,7 @@
 -- The same decisions, each request on its own, and nothing changed: no housekeeping either.
 local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
-local look, resent, many, unit, adds, names = true, true, false, true, nil, nil
+local look, resent, adds, names = true, true, nil, nil
 local out = {A[_r_], now, _slots_}
 --@ each read
 --@ once weigh

@@ -1,7 +1,7 @@
 -- Gives a charge back in every ceiling that still counts it, whole or in part.
 local call, K, A = redis.call, KEYS, ARGV
 --@ once clock
-local look, resent, many, unit, adds = true, true, false, true, nil
+local look, resent, total, adds = true, true, 0, nil
 local id, asked = A[_r_], tonumber(A[_r_ + 1])
 --@ each read
 --@ once weigh

@@ -1,22 +1,19 @@
 -- Twin of algorithm/sliding_log.rs. A sorted set: member = charge id, score = microseconds.
 -- Its companion, a hash, is there only while some entry weighs more than one unit or is a lease:
 -- '\tsum' = the units beyond one an entry, id = that entry's units, '\tl' .. id = a lease's length,
--- '\tlease' = when the last lease ends.
+-- '\tlease' = when the last lease ends, so long that the hash is never kept as a list, in which each
+-- new entry would have to be looked for.
 -- ARGV: limit, window (us).
 
 --@ section read
-local L_i_, W_i_ = tonumber(A[_a_]), tonumber(A[_a_ + 1])
+local L_i_, W_i_ = A[_a_] + 0, A[_a_ + 1] + 0
 local n_i_ = call('ZCARD', K[_i_])
 -- what the keys live beyond their window; another clock than the server's may run apart from it
 local slack_i_ = W_i_ / 32 + 2000
 if exact then slack_i_ = slack_i_ + W_i_ + 60000000 end
 
 --@ section weigh
-local heavy, total, ids = call('EXISTS', <<logs K[_x_]>>) > 0, 1, nil
-if many or not unit then
-  total = 0
-  for r = _r_ + 1, #A, 2 do total = total + string.match(A[r], '%d+') end
-end
+local heavy, ids = call('EXISTS', <<logs K[_x_]>>) > 0, nil
 if look then
   ids = {}
   for r = _r_, #A, 2 do ids[#ids + 1] = A[r] end
@@ -292,7 +289,7 @@ if adds then
   if due_i_ == nil then due_i_ = call('PTTL', K[_i_]) * 1000 < W_i_ + slack_i_ / 2 end
   if weights then
     call('HSET', K[_x_], '\tsum', string.format('%d', x_i_ + extra),
-      '\tlease', string.format('%d', math.max(lease or 0, lease_i_)), unpack(weights))
+      '\tlease', string.format('%070d', math.max(lease or 0, lease_i_)), unpack(weights))
   end
   if due_i_ or weights and bare_i_ then
     local expiry = string.format('%d', math.ceil((W_i_ + slack_i_) / 1000))

@@ -1,23 +1,23 @@
--- Twin of algorithm/token_bucket.rs, on the meter of algorithm/gcra.rs. A string: when the bucket
--- has drained, as whole microseconds and a numerator over the limit, then the limit and the window
--- under which it was written: '<us> <numerator> <limit> <window>'.
+-- Twin of algorithm/token_bucket.rs, on the meter of algorithm/gcra.rs. A string of four packed
+-- doubles, all whole: when the bucket has drained, as microseconds and a numerator over the limit,
+-- then the limit and the window under which it was written.
 -- ARGV: limit, window (us), burst, slack of the expiry (ms).
 
 --@ section read
-local L_i_, W_i_, B_i_ = tonumber(A[_a_]), tonumber(A[_a_ + 1]), tonumber(A[_a_ + 2])
+local L_i_, W_i_, B_i_ = A[_a_] + 0, A[_a_ + 1] + 0, A[_a_ + 2] + 0
 -- owed: what has not drained; full: what a full bucket owes; each in us and numerator
 local owed_i_, part_i_, full_i_, brim_i_, dirty_i_ = 0, 0, 0, 0, false
 local state_i_ = call('GET', K[_i_])
 if L_i_ > 0 then
   full_i_, brim_i_ = divmod(B_i_, W_i_, L_i_)
   if state_i_ then
-    local t, f, limit, window = string.match(state_i_, '^(%d+) (%d+) (%d+) (%d+)$')
-    if not t then return redis.error_reply('WRONGTYPE not the state of a bucket: ' .. K[_i_]) end
-    if tonumber(t) >= now then
-      owed_i_, part_i_ = t - now, tonumber(f)
-      if limit ~= A[_a_] or window ~= A[_a_ + 1] then
+    if #state_i_ ~= 32 then return redis.error_reply('WRONGTYPE not a bucket: ' .. K[_i_]) end
+    local t, f, limit, window = struct.unpack('<dddd', state_i_)
+    if t >= now then
+      owed_i_, part_i_ = t - now, f
+      if limit ~= L_i_ or window ~= W_i_ then
         -- what is used, in whole units, stays used under the new rate
-        local used, rest = divmod(owed_i_, tonumber(limit), tonumber(window))
+        local used, rest = divmod(owed_i_, limit, window)
         used = used + math.ceil((rest + part_i_) / window)
         owed_i_, part_i_ = divmod(math.min(used, B_i_), W_i_, L_i_)
         dirty_i_ = true
@@ -47,8 +47,8 @@ owed_i_, part_i_, dirty_i_ = next_i_, numerator_i_, true
 
 --@ section write
 if dirty_i_ then
-  call('SET', K[_i_], string.format('%d %d %s %s', now + owed_i_, part_i_, A[_a_], A[_a_ + 1]),
-    'PX', string.format('%d', math.ceil(owed_i_ / 1000) + A[_a_ + 3]))
+  call('SET', K[_i_], struct.pack('<dddd', now + owed_i_, part_i_, L_i_, W_i_),
+    'PX', string.format('%d', owed_i_ / 1000 + 1 + A[_a_ + 3]))
 end
 
 --@ section give

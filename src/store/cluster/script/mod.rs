@@ -21,21 +21,27 @@
 //! # What comes out
 //! A charge or peek: the first request's id, that a reply that isn't this call's is noticed; the
 //! instant; each ceiling's state as it was before; then for each request 0 (denied), 1 (admitted)
-//! or one more than the units that were charged under its id before; and after a 0 for each sliding log the microseconds until it has room
-//! (0: it has). A log's state is two numbers: the units used, and its newest entry's instant, -1
-//! when there is none or none was looked for (then this call's own is the newest). The other
-//! states are as stored, and are settled and asked by [`crate::algorithm`], so that both stores
-//! answer alike. The common case is answered in short: when one fresh unit was admitted by logs
-//! alone, the id, the instant, and each log's units used before; when it was denied and nothing had
-//! changed since a log was filled, the id, the instant, and what was noted then.
-//! A refund: the id, the instant, the units given back; a
-//! replay: the first id, the instant, how many charges were put back.
+//! or one more than the units that were charged under its id before, and after a 0 for each
+//! sliding log the microseconds until it has room (0: it has).
+//!
+//! A log's state is two numbers: the units used, and its newest entry's instant, -1 when there is
+//! none or none was looked for (then this call's own is the newest). The other states are as
+//! stored, doubles packed into a string; they are settled and asked by [`crate::algorithm`], so
+//! that both stores answer alike.
+//!
+//! The common case is answered in short: when one fresh unit was admitted by logs alone, the id,
+//! the instant, and each log's units used before; when it was denied and nothing had changed since
+//! a log was filled, the id, the instant, and what was noted then.
+//!
+//! A refund: the id, the instant, the units given back. A replay: the first id, the instant, how
+//! many charges were put back.
 //!
 //! # Keys
 //! `<stem>:g` and `<stem>:r:<region>` are sliding logs; `:f`, `:c` and `:b` after them a fixed
 //! window, a sliding counter, a bucket: a policy that changes its algorithm starts a key of
 //! another name instead of finding one of another type. `<stem>:i` is the record of ids. `:x` is a
-//! log's companion, `:n` what the charges that filled a log noted for those who come next. Regions are encoded without colons, so none can spell another's key.
+//! log's companion, `:n` what the charges that filled a log noted for those who come next. Regions
+//! are encoded without colons, so none can spell another's key.
 //!
 //! # Flags
 //! Scripts begin with a shebang, so a server without memory refuses a charge as a whole (OOM)

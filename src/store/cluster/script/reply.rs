@@ -69,6 +69,15 @@ pub(super) fn integer(value: &Value) -> Option<i64> {
     }
 }
 
+/// Whole numbers that a script packed as little-endian doubles.
+pub(super) fn packed(bytes: &[u8]) -> impl Iterator<Item = Option<u64>> + '_ {
+    bytes.chunks(8).map(|eight| {
+        let number = f64::from_le_bytes(eight.try_into().ok()?);
+        // Below 2^53 a double is exact.
+        (0.0..9e15).contains(&number).then_some(number as u64)
+    })
+}
+
 fn nonsense(operation: &'static str, what: &str) -> StoreError {
     let detail = format!("the script's reply makes no sense: {what}");
     StoreError::unknown(operation, StoreErrorKind::Protocol, detail)

@@ -3,7 +3,7 @@
 
 use fred::types::Value;
 
-use super::reply::{Reply, integer};
+use super::reply::{Reply, integer, packed};
 use super::state::State;
 use crate::model::{Ceiling, Micros, Timestamp};
 use crate::store::StoreError;
@@ -53,8 +53,7 @@ fn admitted(used: Vec<u64>) -> Short {
 /// Denied by what the last charge noted, as little-endian doubles: its instant, the newest in
 /// every log; then for each log its entries and the oldest one's instant. All are whole numbers.
 fn denied(note: &Value, ceilings: &[Ceiling], now: Timestamp) -> Option<Short> {
-    let bytes = note.as_bytes()?;
-    let mut numbers = bytes.chunks_exact(8).map(whole);
+    let mut numbers = packed(note.as_bytes()?);
     let newest = Timestamp::from_micros(numbers.next()??);
     let mut states = Vec::with_capacity(ceilings.len());
     for ceiling in ceilings {
@@ -70,10 +69,4 @@ fn denied(note: &Value, ceilings: &[Ceiling], now: Timestamp) -> Option<Short> {
         states.push(State::log(used, Some(newest), wait));
     }
     Some(Short { states, verdict: 0 })
-}
-
-fn whole(bytes: &[u8]) -> Option<u64> {
-    let number = f64::from_le_bytes(bytes.try_into().ok()?);
-    // Below 2^53 a double is exact; the script put whole numbers in.
-    (0.0..9e15).contains(&number).then_some(number as u64)
 }

@@ -1,9 +1,7 @@
 //! A ceiling's state as a script found it, and what the pure algorithms say of it.
 //! Never decides whether a request is admitted: the script has.
 
-use fred::types::Value;
-
-use super::reply::{Reply, integer};
+use super::reply::{Reply, packed};
 use crate::algorithm::{FixedWindow, Meter, SlidingCounter, Standing, leaky_bucket};
 use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Timestamp};
 use crate::store::{ChargeRequest, StoreError};
@@ -38,7 +36,7 @@ impl State {
                 wait: Micros::ZERO,
             },
             Algorithm::SlidingCounter => {
-                let [index, window, current, previous] = fields(reply)?;
+                let [index, window, current, previous] = numbers(reply)?;
                 let counter = SlidingCounter {
                     index,
                     window: Micros::new(window),
@@ -48,7 +46,7 @@ impl State {
                 State::Counter(counter.settle(quota, now))
             }
             Algorithm::FixedWindow => {
-                let [index, window, used] = fields(reply)?;
+                let [index, window, used] = numbers(reply)?;
                 let counter = FixedWindow {
                     index,
                     window: Micros::new(window),
@@ -57,7 +55,14 @@ impl State {
                 State::Window(counter.settle(quota, now))
             }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                State::Meter(meter(reply)?.settle(quota, now))
+                let [tat, fraction, limit, window] = numbers(reply)?;
+                let meter = Meter {
+                    tat: Timestamp::from_micros(tat),
+                    fraction,
+                    limit,
+                    window: Micros::new(window),
+                };
+                State::Meter(meter.settle(quota, now))
             }
         })
     }
@@ -135,36 +140,17 @@ fn delays(ceiling: &Ceiling) -> bool {
     ceiling.algorithm == Algorithm::LeakyBucket && ceiling.delay
 }
 
-/// The fields of a hash; all 0 when it wasn't there.
-fn fields<const N: usize>(reply: &mut Reply) -> Result<[u64; N], StoreError> {
-    let mut numbers = [0; N];
-    let Value::Array(values) = reply.next()? else {
-        return Err(reply.error("a counter's state is no list"));
-    };
-    for (number, value) in numbers.iter_mut().zip(&values) {
-        let read = match value {
-            Value::Null => Some(0),
-            value => integer(value).and_then(|n| u64::try_from(n).ok()),
-        };
-        *number = read.ok_or_else(|| reply.error("a counter's field is no count"))?;
-    }
-    Ok(numbers)
-}
-
-fn meter(reply: &mut Reply) -> Result<Meter, StoreError> {
+/// The numbers of a packed state; all 0 when there was none.
+fn numbers<const N: usize>(reply: &mut Reply) -> Result<[u64; N], StoreError> {
     let value = reply.next()?;
-    let Some(text) = value.as_bytes() else {
-        return Ok(Meter::default());
-    };
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    let mut parts = text.split(' ').map(|part| part.parse::<u64>().ok());
-    match [(); 4].map(|()| parts.next().flatten()) {
-        [Some(tat), Some(fraction), Some(limit), Some(window)] => Ok(Meter {
-            tat: Timestamp::from_micros(tat),
-            fraction,
-            limit,
-            window: Micros::new(window),
-        }),
-        _ => Err(reply.error("a bucket's state is none")),
+    if value.is_null() {
+        return Ok([0; N]);
     }
+    let mut numbers = packed(value.as_bytes().unwrap_or_default());
+    let mut state = [0; N];
+    for number in &mut state {
+        let read = numbers.next().flatten();
+        *number = read.ok_or_else(|| reply.error("a state is none"))?;
+    }
+    Ok(state)
 }
