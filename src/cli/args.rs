@@ -76,6 +76,10 @@ pub(super) struct StoreArgs {
     )]
     pub redis_map: Vec<MappedNode>,
 
+    /// Don't put back after a failover what the old primary had acknowledged and lost
+    #[arg(long, env = "TIDEGATE_NO_REPAIR")]
+    pub no_repair: bool,
+
     /// Connections to each node, 1 to 16: more make batches smaller [default: 1]
     #[arg(
         long,

@@ -121,6 +121,9 @@ fn open_store(args: &StoreArgs) -> Result<AnyStore, Failure> {
     };
     let mut options = ClusterOptions::from_url(url).map_err(wrong)?;
     options.key_prefix = args.key_prefix.clone();
+    if args.no_repair {
+        options.journal_len_max = 0;
+    }
     if let Some(connections) = args.redis_connections_per_node {
         options.connections_per_node = connections;
     }

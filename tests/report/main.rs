@@ -95,7 +95,7 @@ fn report() -> Report {
         broken: vec!["7 checks wrongly denied".into()],
         missed: vec!["shard 1 took 1400 ms; the goal is 100 ms".into()],
         restored: 3,
-        longest_stall: 12_000,
+        stalls: vec![(START + 7_000 * MS, START + 7_300 * MS)],
         timeline: Timeline::of(&records, &law, START, END),
     };
     let sound = RunReport {

@@ -232,9 +232,12 @@ fn wrongly_denied(records: &[Record], law: &Law, counted: &BTreeMap<CeilingKey, 
     wrong.count() as u64
 }
 
+/// When a check was sent and answered, and its cost.
+type Sent = (u64, u64, u64);
+
 /// The envelopes of the ceilings for which a node's own ceiling refused anything.
 fn envelopes(records: &[Record], law: &Law) -> HashMap<(u16, CeilingKey), Envelope> {
-    let mut sent: HashMap<(u16, CeilingKey), (CeilingLaw, Vec<(u64, u64, u64)>)> = HashMap::new();
+    let mut sent: HashMap<(u16, CeilingKey), (CeilingLaw, Vec<Sent>)> = HashMap::new();
     for record in records.iter().filter(|r| r.by == AnsweredBy::NodeCeiling) {
         for (key, ceiling) in law.ceilings_of(record) {
             sent.entry((record.instance, key))

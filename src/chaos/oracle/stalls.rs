@@ -28,12 +28,15 @@ impl Stalls {
             .sum()
     }
 
-    /// The longest stall of any instance, in microseconds.
-    pub fn longest(&self) -> u64 {
-        let all = self.0.values().flatten();
-        all.map(|(begin, end)| end.saturating_sub(*begin))
-            .max()
-            .unwrap_or(0)
+    /// The stalls of all instances that lasted so long or longer, in order, at most `count`.
+    pub fn of_at_least(&self, us: u64, count: usize) -> Vec<(u64, u64)> {
+        let all = self.0.values().flatten().copied();
+        let mut long: Vec<_> = all
+            .filter(|(begin, end)| end.saturating_sub(*begin) >= us)
+            .collect();
+        long.sort_unstable();
+        long.truncate(count);
+        long
     }
 }
 
@@ -50,6 +53,8 @@ mod tests {
         assert_eq!(stalls.within(1, 200, 500), 0);
         assert_eq!(stalls.within(1, 120, 130), 10);
         assert_eq!(stalls.within(2, 0, 1_000), 0);
-        assert_eq!(stalls.longest(), 100);
+        stalls.add(2, vec![(50, 60)]);
+        assert_eq!(stalls.of_at_least(11, 9), [(100, 200), (500, 600)]);
+        assert_eq!(stalls.of_at_least(10, 2), [(50, 60), (100, 200)]);
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn page(report: &Report) -> String {
     );
     table(&mut page, report);
     for (number, scenario) in report.scenarios.iter().enumerate() {
-        section(&mut page, number, scenario, report.deadline);
+        section(&mut page, number, scenario, report);
     }
     page.push_str("</body></html>\n");
     page
@@ -38,7 +38,7 @@ fn table(page: &mut String, report: &Report) {
         let _ = write!(
             page,
             r##"<tr><td class="name"><a href="#s{number}">{}</a></td>{}<td>{}</td>"##,
-            escape(&name(&row.name, row.repair)),
+            escape(&name(&row.name, row.repair, report)),
             verdict(row),
             row.repetitions,
         );
@@ -95,8 +95,9 @@ fn verdict(row: &Summary) -> String {
     r#"<td class="ok">kept</td>"#.to_owned()
 }
 
-fn section(page: &mut String, number: usize, scenario: &ScenarioReport, deadline: u64) {
-    let name = name(&scenario.name, scenario.repair);
+fn section(page: &mut String, number: usize, scenario: &ScenarioReport, report: &Report) {
+    let name = name(&scenario.name, scenario.repair, report);
+    let deadline = report.deadline;
     let _ = write!(
         page,
         r#"<section id="s{number}"><div class="head"><h2>{}</h2><span class="small soft">{}, {}</span></div><p>{}</p><p class="soft">{}</p><p class="soft small">{}</p>"#,
@@ -132,7 +133,7 @@ fn section(page: &mut String, number: usize, scenario: &ScenarioReport, deadline
     page.push_str("</section>");
 }
 
-const KEY: &str = r#"<div class="key"><span><i class="stroke" style="background:var(--ink)"></i>asked</span><span><i style="background:var(--admitted)"></i>admitted</span><span><i style="background:var(--denied)"></i>denied</span><span><i style="background:var(--degraded)"></i>degraded</span><span><i style="background:var(--error)"></i>error</span><span><i class="stroke" style="background:var(--p50)"></i>p50</span><span><i class="stroke" style="background:var(--p99)"></i>p99</span><span><i class="stroke" style="background:var(--max)"></i>slowest</span><span><i style="background:var(--served)"></i>shard served</span><span><i style="background:var(--away)"></i>not served</span></div>"#;
+const KEY: &str = r#"<div class="key"><span><i class="stroke" style="background:var(--ink)"></i>asked</span><span><i style="background:var(--admitted)"></i>admitted</span><span><i style="background:var(--denied)"></i>denied</span><span><i style="background:var(--degraded)"></i>degraded</span><span><i style="background:var(--error)"></i>error</span><span><i class="stroke" style="background:var(--p50)"></i>p50</span><span><i class="stroke" style="background:var(--p99)"></i>p99</span><span><i class="stroke" style="background:var(--max)"></i>slowest</span><span><i style="background:var(--served)"></i>shard served</span><span><i style="background:var(--away)"></i>not served</span><span><i style="background:var(--stall)"></i>machine stood still</span></div>"#;
 
 fn figure(page: &mut String, name: &str, run: &RunReport, deadline: u64) {
     let judged = &run.judgement;
@@ -154,8 +155,9 @@ fn figure(page: &mut String, name: &str, run: &RunReport, deadline: u64) {
     if run.restored > 0 {
         let _ = write!(page, "; {} lost charges put back", grouped(run.restored));
     }
-    if run.longest_stall > 0 {
-        let stall = millis(run.longest_stall);
+    let longest = run.stalls.iter().map(|(from, to)| to.saturating_sub(*from));
+    if let Some(longest) = longest.max() {
+        let stall = millis(longest);
         let _ = write!(page, "; the machine stood still for up to {stall}");
     }
     page.push_str("</p>");
@@ -196,8 +198,14 @@ fn worst_ceilings(page: &mut String, run: &RunReport) {
     page.push_str("</ul></details>");
 }
 
-fn name(name: &str, repair: bool) -> String {
-    format!("{name}{}", if repair { ", with repair" } else { "" })
+/// A scenario's name; with or without repair where it was run both ways.
+fn name(name: &str, repair: bool, report: &Report) -> String {
+    let same = report.scenarios.iter().filter(|other| other.name == name);
+    match (same.count() > 1, repair) {
+        (false, _) => name.to_owned(),
+        (true, true) => format!("{name}, repaired"),
+        (true, false) => format!("{name}, unrepaired"),
+    }
 }
 
 /// Text that can't be markup.

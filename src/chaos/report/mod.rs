@@ -48,8 +48,9 @@ pub struct RunReport {
     pub missed: Vec<String>,
     /// Charges that a failover had lost and that instances put back.
     pub restored: u64,
-    /// The longest time in which the machine did not let an instance run, in microseconds.
-    pub longest_stall: u64,
+    /// When the machine did not let an instance run for 20 ms or more, from and to in
+    /// microseconds since the epoch; at most a thousand.
+    pub stalls: Vec<(u64, u64)>,
     /// Step by step.
     pub timeline: Timeline,
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::html::escape;
-use super::{RunReport, Step, Timeline};
+use super::{Latency, RunReport, Step, Timeline};
 
 const WIDTH: f64 = 1040.0;
 const LEFT: f64 = 58.0;
@@ -24,6 +24,9 @@ const DECADES: [(f64, &str); 6] = [
     (1e6, "1 s"),
     (1e7, "10 s"),
 ];
+
+/// A class of the style sheet, and the figure that is drawn in it.
+type Series<T> = (&'static str, fn(&T) -> u64);
 
 /// Where things stand, in the drawing's units.
 struct Frame<'a> {
@@ -50,7 +53,8 @@ impl<'a> Frame<'a> {
             counts_top,
             latency_top,
             shards_top,
-            bottom: shards_top + (SHARD_HEIGHT + 4.0) * shards as f64,
+            // One strip more: the machine's.
+            bottom: shards_top + (SHARD_HEIGHT + 4.0) * (shards + 1) as f64,
             counts_max: nice(most.max().unwrap_or(1).max(1) as f64),
         }
     }
@@ -94,6 +98,7 @@ pub(super) fn plot(run: &RunReport, deadline: u64, title: &str) -> String {
     counts(&mut svg, &frame);
     latencies(&mut svg, &frame, deadline);
     shards(&mut svg, &frame);
+    stalls(&mut svg, &frame, run);
     seconds(&mut svg, &frame);
     touches(&mut svg, &frame);
     for (row, at, label) in rows {
@@ -109,7 +114,7 @@ fn counts(svg: &mut String, frame: &Frame) {
         grid(svg, frame.count_y(count), &format!("{count:.0}"));
     }
     caption(svg, frame.counts_top, "checks per 100 ms");
-    let series: [(&str, fn(&Step) -> u64); 4] = [
+    let series: [Series<Step>; 4] = [
         ("admitted", |step| step.admitted),
         ("denied", |step| step.denied),
         ("degraded", |step| step.degraded),
@@ -166,7 +171,7 @@ fn latencies(svg: &mut String, frame: &Frame, deadline: u64) {
         r#"<path class="deadline" d="M{LEFT} {y:.1}H{right}"/><text x="{right}" y="{:.1}" text-anchor="end">deadline {text}</text>"#,
         y - 3.0
     );
-    let series: [(&str, fn(&super::Latency) -> u64); 3] = [
+    let series: [Series<Latency>; 3] = [
         ("max", |latency| latency.max),
         ("p99", |latency| latency.p99),
         ("p50", |latency| latency.p50),
@@ -231,6 +236,26 @@ fn shards(svg: &mut String, frame: &Frame) {
     }
 }
 
+/// When the machine let an instance wait: what happened then is not the limiter's doing.
+fn stalls(svg: &mut String, frame: &Frame, run: &RunReport) {
+    let top = frame.bottom - SHARD_HEIGHT - 4.0;
+    let _ = write!(
+        svg,
+        r#"<text x="{}" y="{:.1}" text-anchor="end">machine</text>"#,
+        LEFT - 6.0,
+        top + SHARD_HEIGHT - 2.0
+    );
+    let steps = frame.timeline.steps.len() as f64;
+    for (from, to) in &run.stalls {
+        let [x, end] = [from, to].map(|at| frame.x(frame.timeline.position(*at).min(steps)));
+        let _ = write!(
+            svg,
+            r#"<rect class="stall" x="{x:.1}" y="{top:.1}" width="{:.1}" height="{SHARD_HEIGHT}"/>"#,
+            (end - x).max(1.0)
+        );
+    }
+}
+
 fn seconds(svg: &mut String, frame: &Frame) {
     let total = frame.timeline.steps.len() / 10;
     let every = [1, 2, 5, 10, 30, 60]
@@ -241,8 +266,9 @@ fn seconds(svg: &mut String, frame: &Frame) {
         let x = frame.x(second as f64 * 10.0);
         let _ = write!(
             svg,
-            r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{second} s</text>"#,
-            frame.bottom + 16.0
+            r#"<text x="{x:.1}" y="{:.1}" text-anchor="{}">{second} s</text>"#,
+            frame.bottom + 16.0,
+            if x > WIDTH - 20.0 { "end" } else { "middle" }
         );
     }
 }
@@ -272,7 +298,7 @@ fn touches(svg: &mut String, frame: &Frame) {
 
 /// Each mark's row, place and label: labels that would touch stand in different rows.
 fn mark_rows(run: &RunReport) -> Vec<(usize, f64, String)> {
-    let mut ends = vec![f64::MIN; MARK_ROWS_MAX];
+    let mut ends = [f64::MIN; MARK_ROWS_MAX];
     let steps = run.timeline.steps.len().max(1) as f64;
     let mut marks: Vec<_> = run.marks.iter().collect();
     marks.sort_by_key(|mark| mark.at);

@@ -69,7 +69,7 @@ pub struct Foreign {
 #[derive(Debug)]
 pub enum Ground {
     /// A cluster of its own.
-    Own(ClusterUnderTest),
+    Own(Box<ClusterUnderTest>),
     /// Somebody else's.
     Foreign(Foreign),
 }
@@ -86,7 +86,8 @@ impl Ground {
                     Some(kind) => options.kind(*kind),
                     None => options,
                 };
-                Ok(Ground::Own(ClusterUnderTest::start(options).await?))
+                let cluster = ClusterUnderTest::start(options).await?;
+                Ok(Ground::Own(Box::new(cluster)))
             }
             Against::Url(url) => Ok(Ground::Foreign(Foreign::look_at(url).await?)),
         }

@@ -23,6 +23,10 @@ pub const LATENESS_MAX: Duration = Duration::from_millis(20);
 /// The time before a fault in which acknowledged writes may be unreplicated or unsynced, in
 /// microseconds.
 const UNREPLICATED_MAX: u64 = 1_000_000;
+/// Stalls of the machine that are worth a reader's eye, in microseconds.
+const STALL_SHOWN_MIN: u64 = 20_000;
+/// And how many of them.
+const STALLS_SHOWN_MAX: usize = 1_000;
 /// How much of the load must come after the moment from which recovery is counted, in
 /// microseconds.
 const AFTERMATH_MIN: u64 = 500_000;
@@ -281,7 +285,7 @@ impl Runner {
             broken: kept.broken,
             missed: kept.missed,
             restored: 0,
-            longest_stall: law.stalls.longest(),
+            stalls: law.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
             timeline: Timeline::of(records, law, began_at, law.ended_at),
         }
     }

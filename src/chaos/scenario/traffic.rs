@@ -9,9 +9,11 @@ use crate::chaos::oracle::ShardMap;
 
 /// How many instances ask.
 pub const INSTANCES: u16 = 3;
-/// How many hot subjects a shard has; each begins at another time, so that the fault finds some
-/// of them with room and some without.
-const HOT_A_SHARD: usize = 3;
+/// How many hot subjects a shard has; each begins at another time, so that the fault finds one
+/// used up, one in the middle of its burst, and two that only begin while a primary that is cut
+/// off still answers. (One that was denied before the failover would hide what was lost: nodes
+/// remember denials.)
+const HOT_A_SHARD: usize = 4;
 /// How many cool subjects a shard has.
 const COOL_A_SHARD: usize = 2;
 /// What a hot subject asks, checks a second over all instances.
@@ -75,12 +77,11 @@ impl Traffic {
         let a_instance = |rate: u64| u32::try_from(rate / u64::from(INSTANCES)).unwrap_or(1);
         let mut streams = Vec::new();
         for shard in 0..self.shards.count() {
-            // One begins at once and is used up when the fault comes, one begins right before the
-            // fault, one half a second earlier.
             let begins = [
                 0,
                 self.fault_ms.saturating_sub(100),
-                self.fault_ms.saturating_sub(600),
+                self.fault_ms + 300,
+                self.fault_ms + 600,
             ];
             for (subject, from_ms) in self.subjects("hot", shard, HOT_A_SHARD).zip(begins) {
                 streams.push(Stream {

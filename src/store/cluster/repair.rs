@@ -164,8 +164,12 @@ impl Repair {
             }
         }
         self.count.store(waiting.len(), Ordering::Release);
+        let all_done = waiting.is_empty();
         drop(waiting);
         self.done.notify_waiters();
+        if all_done {
+            tracing::info!(restored = self.restored(), "repaired after a failover");
+        }
     }
 }
 
