@@ -34,17 +34,17 @@ Examples:
                                          is there, else on local processes
   tidegate chaos kill split-brain --repetitions 10 --report chaos-report
   tidegate chaos failover --against redis://10.0.0.1:6379
-  tidegate chaos all --against processes --repetitions 100 --seconds 30 \\
-                 --report soak           a soak of a night
+  tidegate chaos all --repetitions 100 --seconds 30 --report soak
+                                         a soak of a night
 
 Scenarios:
   steady kill stop pause cut-off split-brain resets latency loss failover
   migrate-slot migrate-atomic script-flush flush-all max-memory clock-step
   rolling-restart two-primaries-down all-down
 
-Against an address only those run that a client could cause by accident: steady,
-failover, script-flush and clock-step. It puts keys below tgchaos: there, which
-expire by themselves.
+Against an address only those run that a client could cause by accident:
+steady, failover, script-flush and clock-step. Their keys begin with tgchaos:
+and expire by themselves.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 could not run or bad
 usage.";
