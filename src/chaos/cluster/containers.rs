@@ -7,6 +7,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::errors::Error as BollardError;
@@ -15,7 +16,7 @@ use testcontainers::bollard::models::{
 };
 use testcontainers::bollard::query_parameters::KillContainerOptionsBuilder;
 use testcontainers::runners::AsyncRunner;
-use testcontainers::{ContainerAsync, GenericImage, ImageExt};
+use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
 use tokio::task::JoinSet;
 
 use super::aside::{aside, runtime};
@@ -27,6 +28,8 @@ use super::watchdog::Watchdog;
 use super::{ClusterError, ClusterOptions};
 
 const PORT: u16 = 6379;
+/// Where the engine puts containers by itself.
+const DEFAULT_NETWORK: &str = "bridge";
 const CONF: &str = "/etc/tidegate-node.conf";
 /// The public images name their server each in its own way, ours has what it was built from.
 const RUN: &str =
@@ -63,9 +66,9 @@ impl Containers {
         let cluster = aside(async move {
             let engine = docker::engine().await?;
             docker::sweep(&engine).await;
-            let (repository, tag) = docker::image(&engine).await;
-            let subnet = docker::create_network(&engine, &name).await?;
-            let image = GenericImage::new(repository.clone(), tag.clone()).with_entrypoint("sh");
+            let image = docker::image(&engine).await;
+            let labels = docker::labels(&name, watchdog.pid());
+            let subnet = docker::create_network(&engine, &name, labels.clone()).await?;
             let mut starting = JoinSet::new();
             for node in 0..count {
                 let place = Place {
@@ -75,23 +78,21 @@ impl Containers {
                     endpoint: fronts.get(node).map(SocketAddr::ip),
                     log_file: None,
                 };
-                let conf = node_conf(&options, &place);
-                starting.spawn(start_node(image.clone(), subnet.clone(), node, conf));
-            }
-            let mut nodes: Vec<Option<Node>> = (0..count).map(|_| None).collect();
-            while let Some(started) = starting.join_next().await {
-                let (node, container) =
-                    started.map_err(|e| docker("starting")(&e.to_string()))??;
-                if let Some(place) = nodes.get_mut(node) {
-                    *place = Some(Arc::new(container));
-                }
+                let request = GenericImage::new(image.0.clone(), image.1.clone())
+                    .with_entrypoint("sh")
+                    .with_cmd(["-c", RUN])
+                    .with_container_name(format!("{name}-{node}"))
+                    .with_labels(labels.clone())
+                    .with_copy_to(CONF, node_conf(&options, &place).into_bytes())
+                    .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
+                starting.spawn(start_node(request, node));
             }
             Ok(Self {
-                image: format!("{repository}:{tag}"),
+                image: format!("{}:{}", image.0, image.1),
                 addresses: (0..count)
                     .map(|node| (subnet.address(node), PORT).into())
                     .collect(),
-                nodes: nodes.into_iter().flatten().collect(),
+                nodes: join_network(&engine, &subnet, starting, count).await?,
                 fronts,
                 subnet,
                 watchdog,
@@ -143,9 +144,16 @@ impl Containers {
                 Err(BollardError::DockerResponseServerError {
                     status_code: 409, ..
                 })
-                | Ok(()) => Ok(()),
-                Err(error) => Err(docker(format!("killing node {node}"))(&error.to_string())),
+                | Ok(()) => {}
+                Err(error) => {
+                    return Err(docker(format!("killing node {node}"))(&error.to_string()));
+                }
             }
+            // The engine answers before the process has ended and has left the network.
+            while is_running(&container, node).await? {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
         })
         .await
     }
@@ -181,7 +189,8 @@ impl Containers {
     pub(crate) async fn disconnect_node(&self, node: usize) -> Result<(), ClusterError> {
         let (container, subnet) = (self.node(node)?, self.subnet.clone());
         aside(async move {
-            disconnect(&docker::engine().await?, &subnet, node, container.id()).await
+            let network = &subnet.network;
+            disconnect(&docker::engine().await?, network, node, container.id()).await
         })
         .await
     }
@@ -233,10 +242,7 @@ impl Containers {
         let address = address_of(&self.addresses, node)?;
         let ended = || async {
             let container = Arc::clone(&container);
-            let running = aside(async move {
-                let running = container.is_running().await;
-                running.map_err(|e| docker(format!("looking at node {node}"))(&e.to_string()))
-            });
+            let running = aside(async move { is_running(&container, node).await });
             Ok((!running.await?).then(|| "its container has exited".to_owned()))
         };
         wait_listening(node, address, ended, || async {
@@ -266,58 +272,75 @@ impl Drop for Containers {
     }
 }
 
-/// Removes everything, the containers side by side.
+async fn is_running(
+    container: &ContainerAsync<GenericImage>,
+    node: usize,
+) -> Result<bool, ClusterError> {
+    let running = container.is_running().await;
+    running.map_err(|error| docker(format!("looking at node {node}"))(&error.to_string()))
+}
+
+/// Removes everything; the containers one after the other, as they came: see [`join_network`].
 async fn remove(nodes: Vec<Node>, network: &str) -> Result<(), ClusterError> {
-    let mut removing = JoinSet::new();
     for node in nodes {
-        removing.spawn(async move {
-            match Arc::try_unwrap(node) {
-                Ok(container) => container.rm().await.map_err(|error| error.to_string()),
-                Err(_) => Err("a call still uses the container".to_owned()),
-            }
-        });
-    }
-    while let Some(removed) = removing.join_next().await {
-        let removed = removed.unwrap_or_else(|error| Err(error.to_string()));
-        removed.map_err(|error| docker("removing a container")(&error))?;
+        let failed = docker("removing a container");
+        match Arc::try_unwrap(node) {
+            Ok(container) => container.rm().await.map_err(|e| failed(&e.to_string()))?,
+            Err(_) => return Err(failed("a call still uses the container")),
+        }
     }
     docker::remove_network(&docker::engine().await?, network).await
 }
 
 async fn start_node(
-    image: GenericImage,
-    subnet: Subnet,
+    request: ContainerRequest<GenericImage>,
     node: usize,
-    conf: String,
 ) -> Result<(usize, ContainerAsync<GenericImage>), ClusterError> {
-    let request = image
-        .with_cmd(["-c", RUN])
-        .with_network(&subnet.network)
-        .with_container_name(format!("{}-{node}", subnet.network))
-        .with_labels(docker::labels(&subnet.network))
-        .with_copy_to(CONF, conf.into_bytes())
-        .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
-    let container = request.start().await;
-    let container =
-        container.map_err(|error| docker(format!("starting node {node}"))(&error.to_string()))?;
-    // testcontainers can't ask for an address; the engine's choice may differ after a restart.
-    let engine = docker::engine().await?;
-    disconnect(&engine, &subnet, node, container.id()).await?;
-    connect(&engine, &subnet, node, container.id()).await?;
+    let container = request.start().await.map_err(|error| {
+        let cure = if error.to_string().contains("pull") {
+            "; build an image with cluster/image/build, or name one in TIDEGATE_CLUSTER_IMAGE"
+        } else {
+            ""
+        };
+        docker(format!("starting node {node}"))(&format!("{error}{cure}"))
+    })?;
     Ok((node, container))
+}
+
+/// Moves the containers, as they start, from the engine's own network to the cluster's, each to
+/// its address: testcontainers can't ask for one, and the engine's choice may differ after a
+/// restart. One after the other: Docker 20.10 loses count of a network's users when they come or
+/// go side by side, and then never removes it.
+async fn join_network(
+    engine: &Docker,
+    subnet: &Subnet,
+    mut starting: JoinSet<Result<(usize, ContainerAsync<GenericImage>), ClusterError>>,
+    count: usize,
+) -> Result<Vec<Node>, ClusterError> {
+    let mut nodes: Vec<Option<Node>> = (0..count).map(|_| None).collect();
+    while let Some(started) = starting.join_next().await {
+        let started = started.map_err(|error| docker("starting a node")(&error.to_string()))?;
+        let (node, container) = started?;
+        connect(engine, subnet, node, container.id()).await?;
+        disconnect(engine, DEFAULT_NETWORK, node, container.id()).await?;
+        if let Some(place) = nodes.get_mut(node) {
+            *place = Some(Arc::new(container));
+        }
+    }
+    Ok(nodes.into_iter().flatten().collect())
 }
 
 async fn disconnect(
     engine: &Docker,
-    subnet: &Subnet,
+    network: &str,
     node: usize,
     container: &str,
 ) -> Result<(), ClusterError> {
     let request = NetworkDisconnectRequest {
         container: container.to_owned(),
-        force: Some(true),
+        force: None,
     };
-    let done = engine.disconnect_network(&subnet.network, request).await;
+    let done = engine.disconnect_network(network, request).await;
     done.map_err(|error| docker(format!("disconnecting node {node}"))(&error.to_string()))
 }
 

@@ -16,11 +16,11 @@ use testcontainers::core::client::docker_client_instance;
 
 use super::ClusterError;
 use super::aside::aside;
-use super::owner::{host, is_gone, owner};
+use super::owner::{SweepLock, are_gone, host, owners};
 
 /// What every container and network of a cluster under test bears; its value names the cluster.
 pub(super) const CLUSTER_LABEL: &str = "tidegate.cluster";
-/// The process that owns it: number and start time, so that a reused number isn't taken for it.
+/// The processes that answer for it: see [`owners`].
 const OWNER_LABEL: &str = "tidegate.owner";
 /// Where that process number means something: this boot and process-number namespace.
 const HOST_LABEL: &str = "tidegate.host";
@@ -47,8 +47,15 @@ pub(super) async fn engine() -> Result<Docker, ClusterError> {
     let engine = engine.map_err(|error| unsupported(error.to_string()))?;
     match engine.ping().await {
         Ok(_) => Ok(engine),
-        Err(error) => Err(unsupported(format!("the Docker engine: {error}"))),
+        Err(error) => Err(unsupported(whole_story(&error))),
     }
+}
+
+/// An error and what is behind it: "client error (Connect): Permission denied".
+fn whole_story(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let words: Vec<_> = causes.map(ToString::to_string).collect();
+    words.join(": ")
 }
 
 /// Whether clusters of containers can run here at all, without a pull.
@@ -96,7 +103,7 @@ pub(super) struct Subnet {
 }
 
 impl Subnet {
-    /// A node's address; it lies outside the range that the engine gives out by itself.
+    /// A node's address.
     pub(super) fn address(&self, node: usize) -> Ipv4Addr {
         let [a, b, c, _] = self.base.octets();
         Ipv4Addr::new(a, b, c, u8::try_from(node + 10).unwrap_or(u8::MAX))
@@ -105,11 +112,15 @@ impl Subnet {
 
 /// Creates a cluster's network. The engine first chooses a range that nobody uses; then the same
 /// range is asked for by name, since only such a network gives containers fixed addresses.
-pub(super) async fn create_network(engine: &Docker, name: &str) -> Result<Subnet, ClusterError> {
+pub(super) async fn create_network(
+    engine: &Docker,
+    name: &str,
+    labels: HashMap<String, String>,
+) -> Result<Subnet, ClusterError> {
     let failed = || docker(format!("creating the network {name}"));
     let mut request = NetworkCreateRequest {
         name: name.to_owned(),
-        labels: Some(labels(name)),
+        labels: Some(labels),
         ..Default::default()
     };
     let mut last = String::new();
@@ -133,7 +144,6 @@ pub(super) async fn create_network(engine: &Docker, name: &str) -> Result<Subnet
         request.ipam = Some(Ipam {
             config: Some(vec![IpamConfig {
                 subnet: Some(format!("{base}/24")),
-                ip_range: Some(format!("{}/25", upper_half(base))),
                 ..Default::default()
             }]),
             ..Default::default()
@@ -151,11 +161,6 @@ pub(super) async fn create_network(engine: &Docker, name: &str) -> Result<Subnet
     Err(failed()(&last))
 }
 
-fn upper_half(base: Ipv4Addr) -> Ipv4Addr {
-    let [a, b, c, _] = base.octets();
-    Ipv4Addr::new(a, b, c, 128)
-}
-
 pub(super) async fn remove_network(engine: &Docker, name: &str) -> Result<(), ClusterError> {
     let removed = engine.remove_network(name).await;
     removed.map_err(|error| docker(format!("removing the network {name}"))(&error.to_string()))
@@ -167,26 +172,30 @@ pub(super) async fn remove_container(engine: &Docker, id: &str) -> Result<(), Bo
 }
 
 /// The labels of a cluster's containers and network.
-pub(super) fn labels(cluster: &str) -> HashMap<String, String> {
+pub(super) fn labels(cluster: &str, watchdog: u32) -> HashMap<String, String> {
     HashMap::from([
         (CLUSTER_LABEL.to_owned(), cluster.to_owned()),
-        (OWNER_LABEL.to_owned(), owner(std::process::id())),
+        (OWNER_LABEL.to_owned(), owners(watchdog)),
         (HOST_LABEL.to_owned(), host()),
     ])
 }
 
 /// A shell command that removes a cluster's containers and network; twice, because a container
-/// may have been on its way when its owner was killed.
+/// may have been on its way when its owner was killed. One container after the other: Docker 20.10
+/// loses count of a network's users when they leave side by side, and then never removes it.
 pub(super) fn removal_command(cluster: &str) -> String {
     let filter = format!("--filter label={CLUSTER_LABEL}={cluster}");
     format!(
-        "for _ in 1 2; do ids=$(docker ps -aq {filter}); [ -z \"$ids\" ] || docker rm -fv $ids; \
+        "for _ in 1 2; do for id in $(docker ps -aq {filter}); do docker rm -fv $id; done; \
          docker network rm {cluster}; sleep 1; done"
     )
 }
 
 /// Removes what owners that are no more left behind: where even their watchdog was killed.
 pub(super) async fn sweep(engine: &Docker) {
+    let Some(_lock) = SweepLock::take().await else {
+        return;
+    };
     let filters = HashMap::from([("label", vec![format!("{HOST_LABEL}={}", host())])]);
     let options = ListContainersOptionsBuilder::default().all(true);
     let options = options.filters(&filters).build();
@@ -215,7 +224,9 @@ pub(super) async fn sweep(engine: &Docker) {
 
 fn orphaned(labels: Option<HashMap<String, String>>) -> bool {
     let labels = labels.unwrap_or_default();
-    labels.get(OWNER_LABEL).is_some_and(|owner| is_gone(owner))
+    labels
+        .get(OWNER_LABEL)
+        .is_some_and(|owners| are_gone(owners))
 }
 
 /// A [`ClusterError::Docker`] for `map_err`.

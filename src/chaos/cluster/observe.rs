@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::options::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
 use crate::chaos::resp::{Connection, Reply};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a look at all nodes, of which some may be dead: to connect, and again to answer.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl ClusterUnderTest {
     /// Runs one command on one node, over a connection of its own, without following redirects.
@@ -91,53 +95,57 @@ impl ClusterUnderTest {
     /// The slot of a key, by the server's own reckoning.
     ///
     /// # Errors
-    /// As [`ClusterUnderTest::run`], when no node answers.
+    /// [`ClusterError::TimedOut`] when no node answers within a second.
     pub async fn slot_of(&self, key: &str) -> Result<u16, ClusterError> {
-        let mut last = Ok(0);
-        for node in 0..self.node_count() {
-            let args = ["CLUSTER", "KEYSLOT", key];
-            match self.run(node, &args).await {
-                Ok(reply) => {
-                    let slot = reply.int().and_then(|slot| u16::try_from(slot).ok());
-                    return slot.ok_or_else(|| ClusterError::Unexpected {
-                        node,
-                        command: args.join(" "),
-                        reply: format!("{reply:?}"),
-                    });
-                }
-                Err(error) => last = Err(error),
-            }
-        }
-        last
+        let replies = self.ask_all(&["CLUSTER", "KEYSLOT", key]).await;
+        let slot = replies
+            .iter()
+            .find_map(|reply| reply.int()?.try_into().ok());
+        slot.ok_or_else(|| nobody_knows(format!("the slot of {key:?}")))
     }
 
     /// The index of the primary that serves a key: of all claims that the answering nodes know,
-    /// the one with the highest epoch, as the nodes themselves settle it.
+    /// the one with the highest epoch, as the nodes themselves settle it. Dead and silent nodes
+    /// take a second at most.
     ///
     /// # Errors
-    /// As [`ClusterUnderTest::run`] when no node answers; [`ClusterError::TimedOut`] when nobody
-    /// claims the slot.
+    /// [`ClusterError::TimedOut`] when no node answers, or nobody claims the slot.
     pub async fn primary_of(&self, key: &str) -> Result<usize, ClusterError> {
         if self.shape == Shape::Single {
             return Ok(0);
         }
         let slot = self.slot_of(key).await?;
         let mut best: Option<(u64, usize)> = None;
-        for node in 0..self.node_count() {
-            let Ok(view) = self.view(node).await else {
-                continue;
-            };
-            let claims = view.nodes.iter().filter(|claim| claim.owns(slot));
-            for claim in claims.filter_map(|c| Some((c.config_epoch, c.node?))) {
-                best = best.max(Some(claim));
-            }
+        for reply in self.ask_all(&["CLUSTER", "NODES"]).await {
+            let text = reply.text().unwrap_or_default();
+            let view = ClusterView::parse(text, self.nodes.addresses());
+            let nodes = view.into_iter().flat_map(|view| view.nodes);
+            let claims = nodes.filter(|claim| claim.owns(slot));
+            best = best.max(claims.filter_map(|c| Some((c.config_epoch, c.node?))).max());
         }
         best.map(|(_, node)| node)
-            .ok_or_else(|| ClusterError::TimedOut {
-                what: format!("an owner of slot {slot}"),
-                seen: "no node that answers claims it or knows who does".into(),
-                waited: Duration::ZERO,
-            })
+            .ok_or_else(|| nobody_knows(format!("the owner of slot {slot}")))
+    }
+
+    /// Asks all nodes at once and gives what came within a second, errors left out.
+    async fn ask_all(&self, args: &[&str]) -> Vec<Reply> {
+        let mut asking = JoinSet::new();
+        for &address in self.nodes.addresses() {
+            let args: Vec<String> = args.iter().copied().map(str::to_owned).collect();
+            let password = self.password.clone();
+            asking.spawn(async move {
+                let opened = Connection::open(address, LOOK_TIMEOUT, LOOK_TIMEOUT).await;
+                let mut connection = opened.ok()?;
+                if let Some(password) = &password {
+                    connection.command(&["AUTH", password]).await.ok()?;
+                }
+                connection.command(&args).await.ok()
+            });
+        }
+        let replies = asking.join_all().await.into_iter().flatten();
+        replies
+            .filter(|reply| !matches!(reply, Reply::Error(_)))
+            .collect()
     }
 
     /// Waits (30 s at most) until the cluster is whole: every node answers, says
@@ -198,6 +206,14 @@ fn whole_view(view: &ClusterView, count: usize) -> Result<(), String> {
         return Err(format!("sees {slots} slots of 16384 owned"));
     }
     Ok(())
+}
+
+fn nobody_knows(what: String) -> ClusterError {
+    ClusterError::TimedOut {
+        what,
+        seen: "no node that answers knows it".into(),
+        waited: LOOK_TIMEOUT * 2,
+    }
 }
 
 fn no_answer<'a>(

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::loopback::{DRAWS_MAX, free_addresses, front, random};
 use super::node_conf::{Place, node_conf};
 use super::nodes::{address_of, last_lines, wait_listening};
-use super::owner::{is_gone, owner};
+use super::owner::{SweepLock, are_gone, owners};
 use super::watchdog::Watchdog;
 use super::{ClusterError, ClusterOptions};
 
@@ -36,10 +36,13 @@ pub(crate) struct Processes {
 impl Processes {
     /// Starts all nodes; they answer, but know nothing of each other yet.
     pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
-        sweep(&std::env::temp_dir());
+        sweep(&std::env::temp_dir()).await;
         let dir = make_dir()?;
+        let watchdog = Watchdog::start(Some(&dir))?;
+        std::fs::write(dir.join(OWNER_FILE), owners(watchdog.pid()))
+            .map_err(ClusterError::io("writing who owns the cluster"))?;
         let mut nodes = Self {
-            watchdog: Watchdog::start(Some(&dir))?,
+            watchdog,
             children: Mutex::new((0..options.shape.node_count()).map(|_| None).collect()),
             addresses: Vec::new(),
             dir,
@@ -282,17 +285,19 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)?;
-    std::fs::write(dir.join(OWNER_FILE), owner(std::process::id()))
+    builder.create(dir)
 }
 
 /// Ends what owners that are no more left behind: where even their watchdog was killed. Only
 /// processes that work in such an owner's folder are ended.
-fn sweep(parent: &Path) {
+async fn sweep(parent: &Path) {
+    let Some(_lock) = SweepLock::take().await else {
+        return;
+    };
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(DIR_PREFIX);
         let owner = std::fs::read_to_string(entry.path().join(OWNER_FILE));
-        if !ours || !owner.is_ok_and(|owner| is_gone(&owner)) {
+        if !ours || !owner.is_ok_and(|owners| are_gone(&owners)) {
             continue;
         }
         for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

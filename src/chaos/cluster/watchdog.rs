@@ -63,6 +63,14 @@ impl Watchdog {
         })
     }
 
+    /// Its own process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.shell
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .id()
+    }
+
     /// Has the process killed in the end.
     pub(crate) fn watch(&self, pid: u32) -> Result<(), ClusterError> {
         self.tell(&format!("pid {pid}"))
