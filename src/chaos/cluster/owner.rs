@@ -35,7 +35,8 @@ fn owner(pid: u32) -> String {
 fn is_gone(name: &str) -> bool {
     let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
     // Without /proc nobody can be told from a successor, so everyone is held for alive.
-    Path::new("/proc/self/stat").exists() && pid.is_some_and(|pid| owner(pid) != name)
+    Path::new("/proc/self/stat").exists()
+        && pid.is_some_and(|pid| name.ends_with('-') || owner(pid) != name)
 }
 
 /// Where process numbers mean what they mean here: this boot and process-number namespace.
