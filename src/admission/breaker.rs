@@ -75,6 +75,8 @@ pub(super) struct Breaker {
     word: AtomicU64,
     failures: AtomicU32,
     cool_down_us: AtomicU64,
+    /// The store's recoveries when it was last looked at.
+    recoveries: AtomicU64,
 }
 
 impl Breaker {
@@ -85,6 +87,7 @@ impl Breaker {
             word: AtomicU64::new(CLOSED),
             failures: AtomicU32::new(0),
             cool_down_us: AtomicU64::new(options.cool_down.get()),
+            recoveries: AtomicU64::new(0),
         }
     }
 
@@ -93,6 +96,25 @@ impl Breaker {
             CLOSED => BreakerState::Closed,
             PROBING => BreakerState::Probing,
             _ => BreakerState::Open,
+        }
+    }
+
+    /// So often the store got over some trouble: when that is news, a cool-down is over, for
+    /// what it waited for may have come.
+    pub(super) fn hear(&self, recoveries: u64) {
+        if self.recoveries.load(Ordering::Relaxed) == recoveries {
+            return;
+        }
+        self.recoveries.store(recoveries, Ordering::Relaxed);
+        let word = self.word.load(Ordering::Acquire);
+        if word & OPEN == OPEN {
+            self.cool_down_us
+                .store(self.options.cool_down.get(), Ordering::Relaxed);
+            let due = open_until(Timestamp::default());
+            // Should a probe have begun meanwhile, it tries the shard anyway.
+            let _ = self
+                .word
+                .compare_exchange(word, due, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
@@ -312,6 +334,20 @@ mod tests {
         }
         breaker.permit(at(now)).unwrap().tell(&Ok(()), at(now));
         assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn news_from_the_store_ends_a_cool_down_once() {
+        let breaker = opened();
+        breaker.hear(0);
+        assert!(breaker.refuses(at(50)), "no news");
+        breaker.hear(1);
+        let probe = breaker.permit(at(50)).unwrap();
+        breaker.hear(2);
+        assert_eq!(breaker.state(), BreakerState::Probing, "one call is enough");
+        probe.tell(&silence(), at(60));
+        breaker.hear(2);
+        assert!(breaker.permit(at(259)).is_none() && breaker.permit(at(260)).is_some());
     }
 
     #[test]

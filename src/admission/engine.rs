@@ -85,7 +85,9 @@ impl<S: Store> Engine<S> {
 
     /// The breaker of `state`'s shard.
     pub(super) fn breaker(&self, state: &TargetState) -> Arc<Breaker> {
-        self.breakers.of(self.store.shard_of(&state.target))
+        let breaker = self.breakers.of(self.store.shard_of(&state.target));
+        breaker.hear(self.store.recoveries());
+        breaker
     }
 
     /// Sends one call for `riders` and learns from the answer; an outcome for each of them. It

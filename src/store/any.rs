@@ -67,6 +67,10 @@ impl Store for AnyStore {
         either!(self, store => store.calls_sent())
     }
 
+    fn recoveries(&self) -> u64 {
+        either!(self, store => store.recoveries())
+    }
+
     fn shard_of(&self, target: &Target) -> ShardId {
         either!(self, store => store.shard_of(target))
     }

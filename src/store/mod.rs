@@ -227,4 +227,10 @@ pub trait Store: Send + Sync + 'static {
         let _ = target;
         ShardId::WHOLE
     }
+
+    /// How often something happened so far that may have ended a shard's trouble: another node
+    /// serves it, or it is reached again. A breaker that sees the number change tries again.
+    fn recoveries(&self) -> u64 {
+        0
+    }
 }

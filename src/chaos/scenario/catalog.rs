@@ -282,7 +282,7 @@ pub const SCENARIOS: &[Scenario] = &[
                    what was acknowledged in the last second is admitted twice.",
         act: Act::TwoPrimariesDown,
         promise: promise(Recovery::Some, Lost::LastSecondEverywhere),
-        repairable: true,
+        repairable: false,
         hurts: true,
         seconds_min: 10,
     },
@@ -294,7 +294,7 @@ pub const SCENARIOS: &[Scenario] = &[
                    what was acknowledged in the last second is admitted twice.",
         act: Act::AllDown,
         promise: promise(Recovery::Some, Lost::LastSecondEverywhere),
-        repairable: true,
+        repairable: false,
         hurts: true,
         seconds_min: 10,
     },
@@ -327,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn only_faults_that_lose_acknowledged_writes_are_excused_and_only_these_are_repaired() {
+    fn only_faults_after_which_a_replica_takes_over_are_repaired() {
         for one in SCENARIOS {
-            let loses = !matches!(one.promise.lost, Lost::Nothing | Lost::Everything);
-            assert_eq!(one.repairable, loses, "{}", one.name);
+            let replaced = matches!(one.promise.lost, Lost::LastSecond | Lost::UntilCutIsNoticed);
+            assert_eq!(one.repairable, replaced, "{}", one.name);
         }
     }
 }

@@ -64,6 +64,10 @@ impl Store for ClusterStore {
         self.shared.calls_sent.load(Ordering::Relaxed)
     }
 
+    fn recoveries(&self) -> u64 {
+        self.shared.recoveries.load(Ordering::Relaxed)
+    }
+
     fn shard_of(&self, target: &Target) -> ShardId {
         self.router.shard_of(self.slot_of(target))
     }

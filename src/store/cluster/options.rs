@@ -109,7 +109,7 @@ impl ClusterOptions {
             probe_period: Duration::from_millis(250),
             silence_max: Duration::from_secs(2),
             refresh_period: Duration::from_secs(10),
-            refresh_period_in_trouble: Duration::from_millis(100),
+            refresh_period_in_trouble: Duration::from_millis(50),
             refresh_gap_min: Duration::from_millis(50),
             views_per_refresh_max: 7,
             nodes_max: 1_024,

@@ -27,7 +27,7 @@ use crate::store::{Readiness, ShardEvent, ShardId, SlotRanges};
 /// The longest pause between readings in trouble; it grows with the trouble's age.
 const TROUBLE_PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A trouble's age divided by this is the pause between its readings.
-const TROUBLE_AGE_PARTS: u32 = 20;
+const TROUBLE_AGE_PARTS: u32 = 40;
 
 /// The slot table and who keeps it.
 pub(super) struct Router {
@@ -205,6 +205,7 @@ impl Router {
     fn install(&self, table: Table, others: HashSet<NodeAddress>) {
         let before = self.table.load_full();
         let news = table.news_since(&before);
+        let is_new = !news.is_empty();
         let mut told = self.told();
         for event in news {
             let early = match &event {
@@ -222,6 +223,9 @@ impl Router {
         let mut known = others;
         known.extend(table.nodes().map(|node| node.address().clone()));
         self.table.store(Arc::new(table));
+        if is_new {
+            self.shared.recoveries.fetch_add(1, Ordering::Relaxed);
+        }
         self.pool.keep_only(&known);
         self.shared.changed.notify_waiters();
     }
@@ -281,6 +285,7 @@ impl Router {
                 self.shared.tell(ShardEvent::Lost { shard: id });
             } else if up && told.lost.remove(&id) {
                 self.shared.tell(ShardEvent::Found { shard: id });
+                self.shared.recoveries.fetch_add(1, Ordering::Relaxed);
             }
         }
         told.lost

@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub repair: Repair,
     /// Script calls sent so far.
     pub calls_sent: AtomicU64,
+    /// How often a shard got another node, or was reached again.
+    pub recoveries: AtomicU64,
 }
 
 impl Shared {
@@ -42,6 +44,7 @@ impl Shared {
             refresh: Notify::new(),
             events,
             calls_sent: AtomicU64::new(0),
+            recoveries: AtomicU64::new(0),
         })
     }
 
