@@ -1,6 +1,6 @@
 //! Every charge is remembered until it is a window old: exact in every window, at the price of
-//! an entry a charge. Never scans the log: what is used is a running sum, and what is walked is
-//! one block of [`entries`] and the blocks' sums.
+//! an entry a charge. Never scans a long log: what is used is a running sum, what is walked is
+//! one block of [`entries`] and the blocks' sums, and ids have an index once one is looked for.
 //!
 //! An entry counts from its charge on. It is dated at its charge, or ahead of it when it is held
 //! (a lease), and is gone one window after its date: charged at t it counts at t + W - 1 us and
@@ -24,11 +24,15 @@ pub const REDATED_MAX: usize = 1_000;
 /// The most expired entries whose ids one call forgets; the others wait, and count no more.
 const FORGOTTEN_MAX: usize = 64;
 
+/// Entries among which an id is looked for one by one. More get an index when an id is looked for:
+/// traffic of fresh ids alone never pays for one.
+const SCANNED_MAX: usize = 64;
+
 /// The charges of one ceiling that may still count.
 #[derive(Clone, Debug, Default)]
 pub struct SlidingLog {
     entries: Entries,
-    ids: HashMap<ChargeId, Place>,
+    ids: Option<HashMap<ChargeId, Place>>,
     /// Entries charged later than this there are none.
     latest_at: Timestamp,
     seq: u64,
@@ -45,9 +49,11 @@ impl SlidingLog {
             let Some(entry) = self.entries.pop_expired(window, now) else {
                 return;
             };
-            // The same id may have been charged again since.
-            if self.ids.get(&entry.id) == Some(&entry.place) {
-                self.ids.remove(&entry.id);
+            if let Some(ids) = &mut self.ids {
+                // The same id may have been charged again since.
+                if ids.get(&entry.id) == Some(&entry.place) {
+                    ids.remove(&entry.id);
+                }
             }
         }
         self.entries.expire(window, now);
@@ -111,7 +117,9 @@ impl SlidingLog {
             date: at + held,
             seq: self.seq,
         };
-        self.ids.insert(id.clone(), place);
+        if let Some(ids) = &mut self.ids {
+            ids.insert(id.clone(), place);
+        }
         self.entries.insert(Entry {
             place,
             held,
@@ -131,13 +139,35 @@ impl SlidingLog {
         }
     }
 
-    /// The charge of this id, if it still counts.
+    /// Gets ready to look for ids: indexes them when there are many. Once a log, until it is empty.
+    pub fn index_ids(&mut self) {
+        if self.entries.is_empty() {
+            self.ids = None;
+        } else if self.ids.is_none() && self.len() > SCANNED_MAX {
+            let ids = self.entries.iter().map(|e| (e.id.clone(), e.place));
+            self.ids = Some(ids.collect());
+        }
+    }
+
+    fn place(&self, id: &ChargeId) -> Option<Place> {
+        match &self.ids {
+            Some(ids) => ids.get(id).copied(),
+            None => self
+                .entries
+                .iter()
+                .rev()
+                .find(|e| e.id == *id)
+                .map(|e| e.place),
+        }
+    }
+
+    /// The charge of this id, if it still counts. O(log n) after [`SlidingLog::index_ids`].
     pub fn find(&self, id: &ChargeId, window: Micros, now: Timestamp) -> Option<Charged> {
-        let place = self.ids.get(id)?;
+        let place = self.place(id)?;
         if place.is_expired(window, now) {
             return None;
         }
-        let entry = self.entries.get(*place)?;
+        let entry = self.entries.get(place)?;
         Some(Charged {
             at: place.date.back(entry.held),
             cost: entry.cost,
@@ -150,13 +180,15 @@ impl SlidingLog {
         let Some(charged) = self.find(id, window, now) else {
             return 0;
         };
-        let Some(place) = self.ids.get(id).copied() else {
+        let Some(place) = self.place(id) else {
             return 0;
         };
         let given = units.min(charged.cost);
         if given == charged.cost {
             self.entries.remove(place);
-            self.ids.remove(id);
+            if let Some(ids) = &mut self.ids {
+                ids.remove(id);
+            }
         } else {
             self.entries.lower(place, given);
         }
@@ -269,10 +301,31 @@ mod tests {
         for n in 0..5_000_u64 {
             log.charge(at(n), id(n), 1, Micros::ZERO);
         }
+        log.index_ids();
+        assert_eq!(log.ids.as_ref().map(HashMap::len), Some(5_000));
         for call in 0..100 {
             log.settle(window, at(9 * T + call));
         }
-        assert!(log.is_empty() && log.ids.is_empty());
+        assert_eq!(log.ids.as_ref().map(HashMap::len), Some(0));
+        log.index_ids();
+        assert!(log.is_empty() && log.ids.is_none());
+    }
+
+    #[test]
+    fn an_id_is_found_with_and_without_an_index() {
+        let window = Micros::from_secs(60);
+        let mut log = SlidingLog::default();
+        for n in 0..1_000_u64 {
+            log.charge(at(n), id(n), 1 + n, Micros::ZERO);
+            let half = n / 2;
+            let found = log.find(&id(half), window, at(n));
+            assert_eq!(found.map(|c| (c.at, c.cost)), Some((at(half), 1 + half)));
+            assert_eq!(log.find(&id("none"), window, at(n)), None);
+            if n % 3 == 0 {
+                log.index_ids();
+            }
+        }
+        assert!(log.ids.is_some());
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl Entries {
         self.blocks.back()?.last().map(|place| place.date)
     }
 
+    /// All entries that were not let go, by place.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.blocks.iter().flat_map(|b| &b.entries)
+    }
+
     /// Puts an entry in its place.
     pub(super) fn insert(&mut self, entry: Entry) {
         let cost = entry.cost;

@@ -83,6 +83,14 @@ impl Keyspace {
         (slot.expires_at > now).then_some(&slot.state)
     }
 
+    /// Gets ready to look for ids in a key.
+    pub(super) fn index_ids(&mut self, keys: &Keys<'_>, part: Part<'_>) {
+        let slot = self.find(keys, part);
+        if let Some(slot) = slot.and_then(|index| self.slot_mut(index)) {
+            slot.state.index_ids();
+        }
+    }
+
     /// Takes the state out; vacant when the end has come. It is to be put back.
     pub(super) fn take(&mut self, index: SlotIndex) -> (State, Timestamp) {
         match self.slot_mut(index) {

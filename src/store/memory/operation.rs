@@ -36,32 +36,31 @@ impl Work<'_> {
         if let Some(charged) = known {
             return Ok(repeated(views, self.now, charged));
         }
-        let mut outcome = decide(views, self.now, request.cost);
+        let mut outcome = verdict(views, self.now, request.cost);
         if outcome.is_admitted() && request.cost > 0 {
             reserved?;
-            self.write(request);
-            for (after, held) in outcome.ceilings.iter_mut().zip(&self.ceilings) {
-                stand(after, &held.ceiling, &held.state, self.now);
-            }
+            self.write(request, &mut outcome);
+        } else {
+            let views = self.ceilings.iter().map(|h| (&*h.ceiling, &h.state));
+            stand(&mut outcome, views, self.now);
         }
         Ok(outcome)
     }
 
-    fn write(&mut self, request: &ChargeRequest) {
+    fn write(&mut self, request: &ChargeRequest, outcome: &mut Outcome) {
         let taking = Taking {
             id: &request.id,
             cost: request.cost,
             held: request.held_for.unwrap_or_default(),
             now: self.now,
         };
-        for held in &mut self.ceilings {
-            held.charge(&taking, self.steady);
+        for (held, after) in self.ceilings.iter_mut().zip(&mut outcome.ceilings) {
+            let standing = held.charge(&taking, self.steady);
+            after.remaining = standing.remaining;
+            after.reset_after = standing.reset_after;
         }
-        if let Some(ids) = self
-            .ids
-            .as_mut()
-            .filter(|_| request.origin == IdOrigin::Caller)
-        {
+        let ids = self.ids.as_mut();
+        if let Some(ids) = ids.filter(|_| request.origin == IdOrigin::Caller) {
             ids.charge(&taking, self.steady);
         }
     }
@@ -76,23 +75,28 @@ fn outcome_of(retry: Option<Retry>, delay: Option<Micros>) -> CeilingOutcome {
     }
 }
 
-fn stand(after: &mut CeilingOutcome, ceiling: &Ceiling, state: &State, now: Timestamp) {
-    let standing = state.standing(ceiling, now);
-    after.remaining = standing.remaining;
-    after.reset_after = standing.reset_after;
+/// Fills in how each ceiling stands.
+fn stand<'s>(
+    outcome: &mut Outcome,
+    states: impl Iterator<Item = (&'s Ceiling, &'s State)>,
+    now: Timestamp,
+) {
+    for (after, (ceiling, state)) in outcome.ceilings.iter_mut().zip(states) {
+        let standing = state.standing(ceiling, now);
+        after.remaining = standing.remaining;
+        after.reset_after = standing.reset_after;
+    }
 }
 
-/// What the states say to `cost`, nothing being charged.
-fn decide<'s>(
+/// What the states say to `cost`, but for how they stand.
+fn verdict<'s>(
     states: impl Iterator<Item = (&'s Ceiling, &'s State)>,
     now: Timestamp,
     cost: Cost,
 ) -> Outcome {
     let ceilings = states.map(|(ceiling, state)| {
         let retry = state.decide(ceiling, now, cost).retry();
-        let mut after = outcome_of(retry, state.delay(ceiling, now, None));
-        stand(&mut after, ceiling, state, now);
-        after
+        outcome_of(retry, state.delay(ceiling, now, None))
     });
     let mut outcome = Outcome {
         ceilings: ceilings.collect(),
@@ -109,20 +113,19 @@ fn decide<'s>(
 
 /// The answer to an id that was charged before: admitted, with the present state.
 fn repeated<'s>(
-    states: impl Iterator<Item = (&'s Ceiling, &'s State)>,
+    states: impl Iterator<Item = (&'s Ceiling, &'s State)> + Clone,
     now: Timestamp,
     charged: Charged,
 ) -> Outcome {
-    let ceilings = states.map(|(ceiling, state)| {
-        let delay = state.delay(ceiling, now, Some(charged.cost));
-        let mut after = outcome_of(None, delay);
-        stand(&mut after, ceiling, state, now);
-        after
-    });
-    Outcome {
-        ceilings: ceilings.collect(),
+    let delays = states
+        .clone()
+        .map(|(ceiling, state)| state.delay(ceiling, now, Some(charged.cost)));
+    let mut outcome = Outcome {
+        ceilings: delays.map(|delay| outcome_of(None, delay)).collect(),
         repeated: true,
-    }
+    };
+    stand(&mut outcome, states, now);
+    outcome
 }
 
 /// Decides and charges a call's requests, in order.
@@ -135,6 +138,9 @@ pub(super) fn charge(
 ) -> Result<Vec<Outcome>, Full> {
     let with_ids = call.requests.iter().any(|r| r.origin == IdOrigin::Caller);
     let mut work = Work::take(space, keys, &call.target.ceilings, with_ids, now, steady);
+    if looks_for_ids(call) {
+        work.index_ids();
+    }
     let (keys_max, entries_max) = work.needs(&call.requests);
     let reserved = space.reserve(keys_max, entries_max);
     let outcomes: Result<Vec<_>, _> = call
@@ -154,15 +160,27 @@ pub(super) fn charge(
     outcomes
 }
 
+/// Whether some id of the call may have been charged before.
+fn looks_for_ids(call: &ChargeCall) -> bool {
+    call.requests.iter().any(|r| r.origin != IdOrigin::Fresh)
+}
+
 /// Decides a call's requests, each as if it came alone, and changes nothing: not even what time
 /// itself would change, for the instant may be anybody's.
 pub(super) fn peek(
-    space: &Keyspace,
+    space: &mut Keyspace,
     keys: &Keys<'_>,
     call: &ChargeCall,
     now: Timestamp,
     steady: Timestamp,
 ) -> Vec<Outcome> {
+    if looks_for_ids(call) {
+        for ceiling in &call.target.ceilings {
+            space.index_ids(keys, keys.part(ceiling.scope));
+        }
+        space.index_ids(keys, Part::Ids);
+    }
+    let space = &*space;
     let view_of = |ceiling: &Ceiling, part: Part<'_>| {
         let live = space
             .find(keys, part)
@@ -187,7 +205,7 @@ pub(super) fn peek(
     let ids_view = |ceiling: &Ceiling| view_of(ceiling, Part::Ids);
     let ceilings = &call.target.ceilings;
     let states: Vec<Cow<'_, State>> = ceilings.iter().map(view).collect();
-    let views = || ceilings.iter().zip(states.iter().map(|s| &**s));
+    let views = || ceilings.iter().zip(states.iter().map(Cow::as_ref));
     let ids = ids_ceiling(ceilings);
     let ids = ids.as_ref().map(|ceiling| (ceiling, ids_view(ceiling)));
     let known = |request: &ChargeRequest| {
@@ -199,7 +217,11 @@ pub(super) fn peek(
     };
     let outcome = |request: &ChargeRequest| match known(request) {
         Some(charged) => repeated(views(), now, charged),
-        None => decide(views(), now, request.cost),
+        None => {
+            let mut outcome = verdict(views(), now, request.cost);
+            stand(&mut outcome, views(), now);
+            outcome
+        }
     };
     call.requests.iter().map(outcome).collect()
 }
@@ -213,6 +235,7 @@ pub(super) fn refund(
     steady: Timestamp,
 ) -> Refunded {
     let mut work = Work::take(space, keys, &call.target.ceilings, true, now, steady);
+    work.index_ids();
     let charged = work.find(&call.id);
     let units = charged.map_or(0, |c| call.cost.unwrap_or(c.cost).min(c.cost));
     let mut given = 0;

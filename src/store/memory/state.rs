@@ -117,6 +117,13 @@ impl State {
         }
     }
 
+    /// Gets ready to look for ids.
+    pub(super) fn index_ids(&mut self) {
+        if let State::Log(log) = self {
+            log.index_ids();
+        }
+    }
+
     pub(super) fn find(&self, id: &ChargeId, window: Micros, now: Timestamp) -> Option<Charged> {
         match self {
             State::Log(log) => log.find(id, window, now),

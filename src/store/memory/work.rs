@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::key::{Keys, Part};
 use super::keyspace::{Keyspace, SlotIndex};
 use super::state::{State, Taking};
-use crate::algorithm::Charged;
+use crate::algorithm::{Charged, Standing};
 use crate::model::{Algorithm, Ceiling, ChargeId, Micros, Quota, Scope, Timestamp, UNITS_MAX};
 use crate::store::ChargeRequest;
 
@@ -57,11 +57,13 @@ impl<'a> Held<'a> {
         self.state.find(id, self.ceiling.quota.window(), now)
     }
 
-    pub fn charge(&mut self, taking: &Taking<'_>, steady: Timestamp) {
+    /// Charges, and says how the ceiling stands then.
+    pub fn charge(&mut self, taking: &Taking<'_>, steady: Timestamp) -> Standing {
         self.state.charge(&self.ceiling, taking);
-        let whole_after = self.state.standing(&self.ceiling, taking.now).reset_after;
-        self.expires_at = steady + whole_after + SLACK;
+        let standing = self.state.standing(&self.ceiling, taking.now);
+        self.expires_at = steady + standing.reset_after + SLACK;
         self.charged = true;
+        standing
     }
 
     /// Puts the state where it belongs. How many keys and entries more there are now.
@@ -121,6 +123,13 @@ impl<'a> Work<'a> {
 
     fn all(&self) -> impl Iterator<Item = &Held<'a>> {
         self.ceilings.iter().chain(&self.ids)
+    }
+
+    /// Gets ready to look for ids.
+    pub fn index_ids(&mut self) {
+        for held in self.ceilings.iter_mut().chain(&mut self.ids) {
+            held.state.index_ids();
+        }
     }
 
     pub fn find(&self, id: &ChargeId) -> Option<Charged> {
