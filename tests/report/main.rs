@@ -94,6 +94,8 @@ fn report() -> Report {
         ],
         broken: vec!["7 checks wrongly denied".into()],
         missed: vec!["shard 1 took 1400 ms; the goal is 100 ms".into()],
+        takeover: Some(1_350 * MS),
+        after_takeover: Some(50 * MS),
         restored: 3,
         stalls: vec![(START + 7_000 * MS, START + 7_300 * MS)],
         timeline: Timeline::of(&records, &law, START, END),

@@ -152,6 +152,13 @@ fn figure(page: &mut String, name: &str, run: &RunReport, deadline: u64) {
         let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(millis);
         let _ = write!(page, "; latency p50 {p50}, p99 {p99}, slowest {max}");
     }
+    if let Some((took, after)) = run.takeover.zip(run.after_takeover) {
+        let [took, after] = [took, after].map(millis);
+        let _ = write!(
+            page,
+            "; the replica took over after {took}, served all {after} later"
+        );
+    }
     if run.restored > 0 {
         let _ = write!(page, "; {} lost charges put back", grouped(run.restored));
     }

@@ -46,6 +46,12 @@ pub struct RunReport {
     pub broken: Vec<String>,
     /// The goals that were missed, in words; a busy machine can miss them.
     pub missed: Vec<String>,
+    /// From the fault until a replica said that it had taken over, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takeover: Option<u64>,
+    /// From then until the last instance had its first answer of that shard, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_takeover: Option<u64>,
     /// Charges that a failover had lost and that instances put back.
     pub restored: u64,
     /// When the machine did not let an instance run for 20 ms or more, from and to in

@@ -65,6 +65,12 @@ pub struct Summary {
     pub not_recovered: usize,
     /// The longest time between two answers of the store on one shard, as one instance saw it.
     pub without_service_ms: Option<Spread>,
+    /// From the fault until a replica had taken over: the servers' own share of the recovery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takeover_ms: Option<Spread>,
+    /// From then until every instance was served by it: the limiter's share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_takeover_ms: Option<Spread>,
     /// Charges that a failover had lost and that instances put back.
     pub restored: u64,
     /// Whether instances repaired what a failover had lost.
@@ -107,6 +113,10 @@ impl Summary {
             not_recovered: runs.len() - recoveries.len(),
             recovery_ms: Spread::of(recoveries),
             without_service_ms: Spread::of(gaps.collect()),
+            takeover_ms: Spread::of(runs.iter().filter_map(|run| run.takeover).collect()),
+            after_takeover_ms: Spread::of(
+                runs.iter().filter_map(|run| run.after_takeover).collect(),
+            ),
             restored: sum(|run| run.restored),
             repair: scenario.repair,
             broken,

@@ -149,7 +149,7 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "At most what it acknowledged in that time is admitted twice, and of each \
                    ceiling at most one limit.",
         act: Act::SplitBrain,
-        promise: promise(Recovery::Failover, Lost::UntilCutIsNoticed),
+        promise: promise(Recovery::Some, Lost::UntilCutIsNoticed),
         repairable: true,
         hurts: true,
         seconds_min: 8,

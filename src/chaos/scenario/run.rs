@@ -1,6 +1,7 @@
 //! Runs scenarios: cluster, instances, fault, judgement, again and again. Never decides what was
 //! right: it hands the history to the oracle and the judgement to the promise.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use super::stage::{Moments, Stage};
 use super::traffic::Traffic;
 use crate::chaos::cluster::{ClusterError, ClusterOptions};
 use crate::chaos::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
-use crate::chaos::oracle::{Law, Loss, Record, Stalls, judge, stated_bound};
+use crate::chaos::oracle::{AnsweredBy, Law, Loss, Record, Stalls, judge, stated_bound};
 use crate::chaos::report::{Latency, RunReport, ScenarioReport, Timeline};
 
 /// How much later than the timer that was set with it a call may come: one wake-up of a busy
@@ -284,11 +285,32 @@ impl Runner {
             marks: stage.into_marks(),
             broken: kept.broken,
             missed: kept.missed,
+            takeover: moments
+                .taken_at
+                .map(|at| at.saturating_sub(moments.fault_at)),
+            after_takeover: moments
+                .taken_at
+                .and_then(|at| first_served(records, law, victim, at)),
             restored: 0,
             stalls: law.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
             timeline: Timeline::of(records, law, began_at, law.ended_at),
         }
     }
+}
+
+/// How long after `at` the last instance got its first answer of a shard from the store; `None`
+/// when one never did.
+fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u64> {
+    let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
+    for record in records.iter().filter(|r| law.shard_of(&r.subject) == shard) {
+        let seen = first.entry(record.instance).or_default();
+        let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
+        if served && seen.is_none_or(|earlier| record.answered < earlier) {
+            *seen = Some(record.answered);
+        }
+    }
+    let all: Option<Vec<u64>> = first.into_values().collect();
+    all?.into_iter().max().map(|answered| answered - at)
 }
 
 /// When which shards may lose what they had acknowledged.

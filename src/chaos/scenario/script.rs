@@ -67,6 +67,7 @@ fn moments(at: u64) -> Moments {
         fault_at: at,
         recovery_from: at,
         lost_until: at,
+        taken_at: None,
     }
 }
 
@@ -106,6 +107,7 @@ async fn replaced(stage: &mut Stage<'_>, act: Act, fault: Fault) -> Result<Momen
     };
     Ok(Moments {
         lost_until: lost_until + ON_THE_WAY,
+        taken_at: Some(taken_at),
         ..moments(at)
     })
 }
@@ -167,8 +169,11 @@ async fn failover(stage: &mut Stage<'_>) -> Result<Moments, GroundError> {
     };
     let at = stage.mark(format!("node {replica} takes over as planned"));
     stage.ground.run(replica, &["CLUSTER", "FAILOVER"]).await?;
-    stage.await_primary(replica).await?;
-    Ok(moments(at))
+    let taken_at = stage.await_primary(replica).await?;
+    Ok(Moments {
+        taken_at: Some(taken_at),
+        ..moments(at)
+    })
 }
 
 async fn script_flush(stage: &mut Stage<'_>) -> Result<Moments, GroundError> {

@@ -23,6 +23,8 @@ pub struct Moments {
     pub recovery_from: u64,
     /// Until when the store may have acknowledged what it then forgot.
     pub lost_until: u64,
+    /// When the replica said that it had taken over, where one did.
+    pub taken_at: Option<u64>,
 }
 
 /// What a script plays on.
