@@ -1,6 +1,6 @@
 //! Every charge is remembered until it is a window old: exact in every window, at the price of
 //! an entry a charge. Never scans a long log: what is used is a running sum, what is walked is
-//! one block of [`entries`] and the blocks' sums, and ids have an index once one is looked for.
+//! one block of entries and the blocks' sums, and ids have an index once one is looked for.
 //!
 //! An entry counts from its charge on. It is dated at its charge, or ahead of it when it is held
 //! (a lease), and is gone one window after its date: charged at t it counts at t + W - 1 us and

@@ -6,7 +6,9 @@
 
 pub mod model;
 pub mod probe;
+#[cfg(feature = "chaos")]
 pub mod stores;
+pub mod traffic;
 
 /// A subject that no other test, run or process has.
 pub fn unique(name: &str) -> String {

@@ -183,8 +183,7 @@ impl Track {
             } => {
                 let w = ceiling.quota.window().get();
                 let present = now.as_micros() / w;
-                if *window > 0 {
-                    let then = now.as_micros() / *window;
+                if let Some(then) = now.as_micros().checked_div(*window) {
                     (*previous, *current) = rolled(*index, *previous, *current, then);
                 }
                 (*index, *window) = (present, w);
