@@ -18,27 +18,45 @@ pub struct Server {
 impl Server {
     pub fn start() -> Self {
         let binary = std::env::var("TIDEGATE_REDIS_SERVER").unwrap_or("redis-server".into());
+        for _ in 0..5 {
+            if let Some(server) = Self::try_start(&binary) {
+                return server;
+            }
+        }
+        panic!("{binary} didn't come up");
+    }
+
+    fn try_start(binary: &str) -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        let child = Command::new(&binary)
+        let mut child = Command::new(binary)
             .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "warning"])
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{binary}: {error}"));
-        for _ in 0..250 {
-            if let Ok(stream) = TcpStream::connect(address) {
-                stream.set_nodelay(true).unwrap();
-                return Server {
-                    child,
-                    replies: BufReader::new(stream.try_clone().unwrap()),
-                    commands: stream,
-                };
-            }
+        let stream = (0..250).find_map(|_| {
             std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("{binary} didn't come up");
+            TcpStream::connect(address).ok()
+        });
+        let Some(stream) = stream else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        };
+        stream.set_nodelay(true).unwrap();
+        let mut server = Server {
+            child,
+            replies: BufReader::new(stream.try_clone().unwrap()),
+            commands: stream,
+        };
+        // Between the look and the bind another process may have taken the port.
+        let ours = format!("process_id:{}\r", server.child.id());
+        server
+            .run(&["INFO", "server"])
+            .contains(&ours)
+            .then_some(server)
     }
 
     /// One command, its reply as text.
