@@ -1,0 +1,199 @@
+//! Checks a second over HTTP on the embedded store, against a bare hyper that reads the same
+//! requests and answers the same bytes: what the edge, the limiter and the store cost on top of
+//! HTTP itself. Client and server share the machine's cores, in both rows alike.
+//!
+//! `cargo bench --bench servers [-- SECONDS]`
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate::config::{Config, ServerSettings};
+use tidegate::edge::web::{App, serve};
+use tidegate::telemetry::Instruments;
+use tidegate::{Limiter, MemoryStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+const CONNECTIONS: usize = 64;
+const SUBJECTS: u64 = 10_000;
+const ROUNDS: usize = 5;
+
+const POLICIES: &str = "
+version: 1
+policies:
+  log: {algorithm: sliding_log, global: 1000/min, region: 500/min}
+  bucket: {algorithm: token_bucket, global: 1000000/s}
+  tight: {algorithm: sliding_log, global: 1/d}
+";
+
+fn main() {
+    let seconds = std::env::args().filter_map(|arg| arg.parse().ok()).next();
+    let each = Duration::from_secs_f64(seconds.unwrap_or(2.0));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(compare(each));
+}
+
+async fn compare(each: Duration) {
+    let tidegate = tidegate().await;
+    let rows = [
+        ("admitted, sliding log, 2 ceilings", "log"),
+        ("admitted, token bucket, 1 ceiling", "bucket"),
+        ("denied, sliding log, 1 ceiling", "tight"),
+    ];
+    println!("{CONNECTIONS} connections, {SUBJECTS} subjects, best of {ROUNDS} x {each:?}");
+    for (name, policy) in rows {
+        // Its answer, once the subjects are known to the store, is what the bare server repeats.
+        load(tidegate, policy, each / 4).await;
+        let bare = bare(answer(tidegate, policy).await).await;
+        let (mut ours, mut floor) = (0.0_f64, 0.0_f64);
+        for _ in 0..ROUNDS {
+            floor = floor.max(load(bare, policy, each).await);
+            ours = ours.max(load(tidegate, policy, each).await);
+        }
+        let share = ours / floor;
+        println!("{name:36} {ours:9.0}/s   bare hyper {floor:9.0}/s   share {share:.2}");
+    }
+}
+
+async fn tidegate() -> SocketAddr {
+    let config = Config::parse(POLICIES).expect("policies");
+    let limiter = Limiter::builder()
+        .policies(config.policies)
+        .store(MemoryStore::default())
+        .build()
+        .expect("a limiter");
+    let instruments = Arc::new(Instruments::default());
+    let app = App::new(Arc::new(limiter), ServerSettings::default(), instruments);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    tokio::spawn(serve(listener, Arc::new(app), std::future::pending()));
+    address
+}
+
+/// hyper, set up as the edge sets it up, that reads each request and repeats `answer`.
+async fn bare(answer: Answer) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let _ = socket.set_nodelay(true);
+            let answer = Arc::clone(&answer);
+            let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let _ = request.into_body().collect().await;
+                    let mut response = hyper::Response::new(Body::from(answer.body.clone()));
+                    *response.status_mut() = answer.status;
+                    *response.headers_mut() = answer.headers.clone();
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            tokio::spawn(
+                http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(Duration::from_secs(30))
+                    .serve_connection(TokioIo::new(socket), service),
+            );
+        }
+    });
+    address
+}
+
+struct Answer {
+    status: hyper::StatusCode,
+    headers: hyper::HeaderMap,
+    body: Vec<u8>,
+}
+
+/// One answer, taken apart.
+async fn answer(address: SocketAddr, policy: &str) -> Answer {
+    let mut socket = TcpStream::connect(address).await.expect("a connection");
+    socket.write_all(&question(policy, 1)).await.expect("sent");
+    let mut bytes = Vec::new();
+    let (head_end, end) = read_answer(&mut socket, &mut bytes).await;
+    let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
+    let mut headers = hyper::HeaderMap::new();
+    for line in head.lines().skip(1) {
+        if let Some((name, value)) = line.split_once(": ")
+            && !matches!(name, "content-length" | "date")
+        {
+            let name = hyper::header::HeaderName::try_from(name).expect("a name");
+            headers.insert(name, value.parse().expect("a value"));
+        }
+    }
+    Answer {
+        status: head[9..12].parse().expect("a status"),
+        headers,
+        body: bytes[head_end..end].to_vec(),
+    }
+}
+
+fn question(policy: &str, subject: u64) -> Vec<u8> {
+    let body = format!(r#"{{"policy":"{policy}","subject":"key-{subject}","region":"us"}}"#);
+    let length = body.len();
+    format!(
+        "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// Answers a second.
+async fn load(address: SocketAddr, policy: &'static str, each: Duration) -> f64 {
+    let answered = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..CONNECTIONS)
+        .map(|n| {
+            let answered = Arc::clone(&answered);
+            tokio::spawn(async move {
+                let mut socket = TcpStream::connect(address).await.expect("a connection");
+                let mut subject = n as u64;
+                let mut bytes = Vec::with_capacity(4_096);
+                while began.elapsed() < each {
+                    subject = (subject * 6_364_136_223 + 1_442_695) % SUBJECTS;
+                    socket
+                        .write_all(&question(policy, subject))
+                        .await
+                        .expect("sent");
+                    bytes.clear();
+                    read_answer(&mut socket, &mut bytes).await;
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("a client");
+    }
+    answered.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Reads one answer: where its head ends, and where it ends.
+async fn read_answer(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> (usize, usize) {
+    loop {
+        let read = socket.read_buf(bytes).await.expect("an answer");
+        assert_ne!(read, 0, "the server hung up");
+        let Some(head_end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
+            continue;
+        };
+        let head_end = head_end + 4;
+        let head = String::from_utf8_lossy(&bytes[..head_end]);
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .and_then(|n| n.parse::<usize>().ok())
+            .expect("a length");
+        if bytes.len() >= head_end + length {
+            return (head_end, head_end + length);
+        }
+    }
+}
