@@ -27,7 +27,8 @@ pub struct ServerBounds {
     /// How long a client may take to send a request's head, and how long an idle connection is
     /// kept ([`TIMEOUT_BOUNDS`]).
     pub head_timeout: Duration,
-    /// How long a client may take to send a request's body ([`TIMEOUT_BOUNDS`]).
+    /// How long a client may take to send a request's body, and to take any of its answer
+    /// ([`TIMEOUT_BOUNDS`]).
     pub body_timeout: Duration,
     /// How long requests in flight may take to finish when the server is told to stop
     /// ([`TIMEOUT_BOUNDS`]).

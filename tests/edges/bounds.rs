@@ -205,3 +205,23 @@ async fn a_client_that_hangs_up_takes_nothing_along() {
         assert!(began.elapsed() < SOON, "the place was not freed");
     }
 }
+
+#[tokio::test]
+async fn who_asks_and_never_reads_is_cut_off() {
+    let timeout = Duration::from_millis(200);
+    let server = Server::start_with(POLICIES, |s| s.bounds.body_timeout = timeout).await;
+    let mut deaf = Client::connect(server.address).await;
+    let many = "GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n".repeat(1_000);
+    let cut_off = async {
+        // Sends on until the server has given up; every buffer between is full long before.
+        while tokio::io::AsyncWriteExt::write_all(&mut deaf.stream, many.as_bytes())
+            .await
+            .is_ok()
+        {}
+    };
+    tokio::time::timeout(SOON, cut_off)
+        .await
+        .expect("it is still waited for");
+    let metrics = get(server.address, "/metrics", "").await;
+    assert!(metrics.text().contains("tidegate_http_connections 1\n"));
+}

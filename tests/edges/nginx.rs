@@ -26,9 +26,14 @@ struct Nginx {
 impl Nginx {
     /// Starts nginx before a page, with Tidegate at `tidegate`.
     async fn start(tidegate: &str) -> Self {
+        Nginx::start_with(tidegate, |site| site).await
+    }
+
+    /// Starts nginx with the documented configuration changed.
+    async fn start_with(tidegate: &str, change: fn(String) -> String) -> Self {
         let began = Instant::now();
         loop {
-            let mut nginx = Nginx::spawn(tidegate);
+            let mut nginx = Nginx::spawn(tidegate, change);
             while began.elapsed() < Duration::from_secs(20) {
                 if TcpStream::connect(("127.0.0.1", nginx.port)).await.is_ok() {
                     return nginx;
@@ -47,7 +52,7 @@ impl Nginx {
         }
     }
 
-    fn spawn(tidegate: &str) -> Self {
+    fn spawn(tidegate: &str, change: fn(String) -> String) -> Self {
         let folder = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -69,7 +74,7 @@ impl Nginx {
             assert_eq!(site.matches(shown).count(), 1, "{shown}");
             site = site.replace(shown, here);
         }
-        std::fs::write(folder.path().join("site.conf"), site).unwrap();
+        std::fs::write(folder.path().join("site.conf"), change(site)).unwrap();
         std::fs::write(folder.path().join("nginx.conf"), SURROUNDINGS).unwrap();
         let child = Command::new("nginx")
             .env("PATH", with_sbin())
@@ -236,4 +241,31 @@ async fn a_store_or_a_tidegate_that_is_away_is_503() {
         "{}",
         nginx.log()
     );
+}
+
+#[tokio::test]
+async fn with_the_lines_for_it_uncommented_a_tidegate_that_is_away_limits_nobody() {
+    let server = Server::start(POLICIES).await;
+    let uncommented = |site: String| {
+        assert_eq!(site.matches("#away ").count(), 4);
+        site.replace("#away ", "")
+    };
+    let nginx = Nginx::start_with(&server.address.to_string(), uncommented).await;
+    for status in [200, 200, 200, 429] {
+        let answer = nginx.ask("eu", Some("key-1"), "/page.html").await;
+        assert_eq!(answer.status, status);
+    }
+    server.store().away.store(true, Ordering::SeqCst);
+    let answer = nginx.ask("us", Some("key-1"), "/page.html").await;
+    assert_eq!(
+        answer.status, 503,
+        "the store's outage is the policy's to decide"
+    );
+    server.stop().await;
+    for path in ["/page.html", "/", "/docs/"] {
+        let answer = nginx.ask("eu", Some("key-1"), path).await;
+        assert_eq!((answer.status, answer.text()), (200, PAGE), "{path}");
+        assert_eq!(answer.header("content-type"), Some("text/html"));
+    }
+    assert_eq!(nginx.ask("eu", None, "/nothing").await.status, 404);
 }

@@ -37,6 +37,8 @@ async fn metrics_count_decisions_and_requests_and_name_no_subject() {
     }
     let unknown = r#"{"policy":"sk_live_policy","subject":"s"}"#;
     client.post("/v1/check", unknown).await;
+    client.get("/nowhere-1", "").await;
+    client.get("/nowhere-2", "").await;
     let answer = client.get("/metrics", "").await;
     assert_eq!(answer.status, 200);
     assert_eq!(
@@ -51,6 +53,7 @@ async fn metrics_count_decisions_and_requests_and_name_no_subject() {
         r#"tidegate_http_requests_total{endpoint="/v1/check",status="200"} 2"#,
         r#"tidegate_http_requests_total{endpoint="/v1/check",status="429"} 1"#,
         r#"tidegate_http_requests_total{endpoint="/v1/check",status="404"} 1"#,
+        r#"tidegate_http_requests_total{endpoint="elsewhere",status="404"} 2"#,
         "tidegate_store_ready 1",
         "tidegate_http_connections 1",
         "tidegate_http_requests_in_flight 0",

@@ -12,6 +12,7 @@ mod auth;
 mod batch;
 mod check;
 mod guard;
+mod patience;
 mod reading;
 mod routes;
 mod server;

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::Uri;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 
 use super::app::App;
 use super::guard::{Endpoint, guard};
@@ -54,7 +54,13 @@ pub fn router<S: Store>(app: Arc<App<S>>) -> Router {
             .layer(from_fn_with_state((Arc::clone(&app), endpoint), guard::<S>));
         router = router.route(endpoint.name, route);
     }
-    router.fallback(nowhere).with_state(app)
+    let elsewhere = any(nowhere).layer(from_fn_with_state(
+        (Arc::clone(&app), bounded("elsewhere")),
+        guard::<S>,
+    ));
+    router
+        .fallback_service(elsewhere.with_state(()))
+        .with_state(app)
 }
 
 async fn nowhere(uri: Uri) -> Response {

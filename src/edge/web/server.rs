@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tower::Service as _;
 
 use super::app::App;
+use super::patience::Patient;
 use super::routes::router;
 use crate::config::ServerBounds;
 use crate::store::Store;
@@ -140,6 +141,7 @@ impl Connection {
         let peer = Peer(self.peer);
         // Answers are written whole: waiting for more would only delay them.
         let _ = self.socket.set_nodelay(true);
+        let socket = Patient::new(self.socket, self.bounds.body_timeout);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
             router.clone().call(request.map(axum::body::Body::new))
@@ -149,7 +151,7 @@ impl Connection {
             .header_read_timeout(self.bounds.head_timeout)
             .max_header_size(self.bounds.head_bytes_max)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(self.socket), service);
+            .serve_connection(TokioIo::new(socket), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
