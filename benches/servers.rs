@@ -4,7 +4,8 @@
 //! request (client, kernel and server together) is the steadier figure: others' load moves it
 //! less.
 //!
-//! `cargo bench --bench servers [-- SECONDS]`
+//! `cargo bench --bench servers [-- SECONDS]`, or `-- direct [REQUESTS]` for the edge, the limiter and
+//! the store without a socket, on one thread: what a profiler should look at.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,11 +19,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate::config::{Config, ServerSettings};
-use tidegate::edge::web::{App, serve};
+use tidegate::edge::web::{App, router, serve};
 use tidegate::telemetry::Instruments;
 use tidegate::{Limiter, MemoryStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tower::ServiceExt as _;
 
 const CONNECTIONS: usize = 64;
 const SUBJECTS: u64 = 10_000;
@@ -37,21 +39,49 @@ policies:
 ";
 
 fn main() {
+    if std::env::args().any(|arg| arg == "direct") {
+        let requests = std::env::args().filter_map(|arg| arg.parse().ok()).next();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime
+            .expect("a runtime")
+            .block_on(direct(requests.unwrap_or(200_000)));
+        return;
+    }
     let seconds = std::env::args().filter_map(|arg| arg.parse().ok()).next();
     let each = Duration::from_secs_f64(seconds.unwrap_or(2.0));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(compare(each));
 }
 
+/// Requests handed to the router, one after the other.
+async fn direct(requests: u64) {
+    let router = router(app());
+    for (name, policy) in ROWS {
+        let began = Instant::now();
+        for n in 0..requests {
+            let body = body(policy, n % SUBJECTS);
+            let request = hyper::Request::post("/v1/check").body(Body::from(body));
+            let answer = router.clone().oneshot(request.expect("a request")).await;
+            let answer = answer.expect("an answer").into_body().collect().await;
+            std::hint::black_box(answer.expect("its body").to_bytes());
+        }
+        let each_us = began.elapsed().as_secs_f64() * 1e6 / requests as f64;
+        println!("{name:34} {each_us:5.2} us a request without a socket");
+    }
+}
+
+const ROWS: [(&str, &str); 3] = [
+    ("admitted, sliding log, 2 ceilings", "log"),
+    ("admitted, token bucket, 1 ceiling", "bucket"),
+    ("denied, sliding log, 1 ceiling", "tight"),
+];
+
 async fn compare(each: Duration) {
     let tidegate = tidegate().await;
-    let rows = [
-        ("admitted, sliding log, 2 ceilings", "log"),
-        ("admitted, token bucket, 1 ceiling", "bucket"),
-        ("denied, sliding log, 1 ceiling", "tight"),
-    ];
     println!("{CONNECTIONS} connections, {SUBJECTS} subjects, best of {ROUNDS} x {each:?}");
-    for (name, policy) in rows {
+    for (name, policy) in ROWS {
         let questions: Arc<Vec<_>> = Arc::new((0..SUBJECTS).map(|n| question(policy, n)).collect());
         // Its answer, once the subjects are known to the store, is what the bare server repeats.
         load(tidegate, &questions, each / 2).await;
@@ -114,7 +144,7 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-async fn tidegate() -> SocketAddr {
+fn app() -> Arc<App<MemoryStore>> {
     let config = Config::parse(POLICIES).expect("policies");
     let limiter = Limiter::builder()
         .policies(config.policies)
@@ -122,10 +152,17 @@ async fn tidegate() -> SocketAddr {
         .build()
         .expect("a limiter");
     let instruments = Arc::new(Instruments::default());
-    let app = App::new(Arc::new(limiter), ServerSettings::default(), instruments);
+    Arc::new(App::new(
+        Arc::new(limiter),
+        ServerSettings::default(),
+        instruments,
+    ))
+}
+
+async fn tidegate() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let address = listener.local_addr().expect("its address");
-    tokio::spawn(serve(listener, Arc::new(app), std::future::pending()));
+    tokio::spawn(serve(listener, app(), std::future::pending()));
     address
 }
 
@@ -188,8 +225,12 @@ async fn answer(address: SocketAddr, question: &[u8]) -> Answer {
     }
 }
 
+fn body(policy: &str, subject: u64) -> String {
+    format!(r#"{{"policy":"{policy}","subject":"key-{subject}","region":"us"}}"#)
+}
+
 fn question(policy: &str, subject: u64) -> Vec<u8> {
-    let body = format!(r#"{{"policy":"{policy}","subject":"key-{subject}","region":"us"}}"#);
+    let body = body(policy, subject);
     let length = body.len();
     format!(
         "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
