@@ -4,8 +4,6 @@
 //! of RFC 9651), `X-RateLimit-*` as GitHub or Envoy send them, `Retry-After` (RFC 9110 10.2.3).
 //! Never names a subject, and never a region: a region's name need not be ASCII.
 
-use std::fmt::Write as _;
-
 use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::protocol::Verdict;
@@ -28,6 +26,9 @@ pub const TIDEGATE_DELAY: HeaderName = HeaderName::from_static("tidegate-delay")
 /// The largest integer of a structured field: 15 digits.
 const SF_INTEGER_MAX: u64 = 999_999_999_999_999;
 
+/// The most fields that a decision has, and room for those that hyper adds.
+const FIELDS_MAX: usize = 14;
+
 /// Puts all of a decision's fields into `out`. `wall` is the wall clock's now, for the form of
 /// `X-RateLimit-Reset` that is an instant.
 pub fn write(
@@ -37,6 +38,7 @@ pub fn write(
     wall: Timestamp,
     out: &mut HeaderMap,
 ) {
+    out.reserve(FIELDS_MAX);
     if let Some(seconds) = Verdict::retry_after_secs(decision) {
         out.insert(RETRY_AFTER, seconds.into());
     }
@@ -76,10 +78,10 @@ pub fn ceiling_name(decision: &Decision, ceiling: &CeilingStatus) -> String {
 /// that is no whole number of seconds has no `w`: the draft has no smaller unit.
 pub fn ratelimit_policy(decision: &Decision) -> String {
     list(decision, |item, ceiling| {
-        let _ = write!(item, ";q={}", sf_integer(ceiling.limit));
+        parameter(item, "q", ceiling.limit);
         let us = ceiling.window.get();
         if us.is_multiple_of(1_000_000) {
-            let _ = write!(item, ";w={}", us / 1_000_000);
+            parameter(item, "w", us / 1_000_000);
         }
     })
 }
@@ -92,40 +94,57 @@ pub fn ratelimit_policy(decision: &Decision) -> String {
 /// cost.
 pub fn ratelimit_state(decision: &Decision, form: RateLimitHeaders) -> String {
     let (left, time) = match form {
-        RateLimitHeaders::Draft12 => ('a', 'w'),
-        RateLimitHeaders::Draft11 | RateLimitHeaders::Off => ('r', 't'),
+        RateLimitHeaders::Draft12 => ("a", "w"),
+        RateLimitHeaders::Draft11 | RateLimitHeaders::Off => ("r", "t"),
     };
     list(decision, |item, ceiling| {
-        let _ = write!(item, ";{left}={}", sf_integer(ceiling.remaining));
+        parameter(item, left, ceiling.remaining);
         let until = match (decision.is_admitted(), ceiling.retry) {
             (true, _) => Some(ceiling.reset_after.ceil_secs()),
             (false, Some(Retry::After(wait))) => Some(wait.ceil_secs().max(1)),
             (false, Some(Retry::Never) | None) => None,
         };
         if let Some(until) = until {
-            let _ = write!(item, ";{time}={}", sf_integer(until));
+            parameter(item, time, until);
         }
         if form == RateLimitHeaders::Draft12 {
-            let _ = write!(item, ";c={}", sf_integer(decision.facts().cost));
+            parameter(item, "c", decision.facts().cost);
         }
     })
 }
 
 fn list(decision: &Decision, mut parameters: impl FnMut(&mut String, &CeilingStatus)) -> String {
-    let mut text = String::with_capacity(96);
+    let policy = decision.facts().policy.as_str();
+    let mut text = String::with_capacity(2 * (policy.len() + 48));
     for ceiling in &decision.facts().ceilings {
         if !text.is_empty() {
             text.push_str(", ");
         }
-        let _ = write!(
-            text,
-            "\"{}.{}\"",
-            decision.facts().policy,
-            ceiling.scope.name()
-        );
+        for part in ["\"", policy, ".", ceiling.scope.name(), "\""] {
+            text.push_str(part);
+        }
         parameters(&mut text, ceiling);
     }
     text
+}
+
+/// Every answer has a few of these, so they are put together without `format!`.
+fn parameter(item: &mut String, name: &str, value: u64) {
+    let mut digits = [0_u8; 15];
+    let mut rest = sf_integer(value);
+    let mut first = digits.len();
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        first = at;
+        if rest == 0 {
+            break;
+        }
+    }
+    item.push(';');
+    item.push_str(name);
+    item.push('=');
+    item.extend(digits.iter().skip(first).map(|&digit| char::from(digit)));
 }
 
 const fn sf_integer(n: u64) -> u64 {
@@ -245,8 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_keep_to_fifteen_digits() {
-        assert_eq!(sf_integer(u64::MAX), SF_INTEGER_MAX);
-        assert_eq!(SF_INTEGER_MAX.to_string().len(), 15);
+    fn integers_are_written_whole_and_keep_to_fifteen_digits() {
+        for n in [0, 1, 9, 10, 1_000, 1_234_567_890, SF_INTEGER_MAX, u64::MAX] {
+            let mut text = String::new();
+            parameter(&mut text, "q", n);
+            assert_eq!(text, format!(";q={}", n.min(SF_INTEGER_MAX)));
+            assert!(text.len() <= 3 + 15);
+        }
     }
 }

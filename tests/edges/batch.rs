@@ -110,9 +110,7 @@ async fn entries_of_different_subjects_run_side_by_side() {
     let answered = async { client.post("/v1/checks", &body).await };
     let released = async {
         // All twenty wait at the store at once: one after the other, only one ever would.
-        while server.store().waiting() < 20 {
-            tokio::task::yield_now().await;
-        }
+        server.store().until_waiting(20).await;
         server.store().release(20);
     };
     let (answer, ()) = tokio::join!(answered, released);

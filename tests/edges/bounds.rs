@@ -3,12 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, get, post};
-use crate::server::{POLICIES, Server};
+use crate::server::{POLICIES, SOON, Server};
 
 const PLAIN: &str = r#"{"policy":"plain","subject":"s"}"#;
-
-/// Time enough for what must happen at once, on a machine that is busy.
-const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_body_too_long_is_413_whether_it_says_so_or_not() {
@@ -120,10 +117,9 @@ async fn beyond_the_bound_in_flight_a_request_is_refused_at_once() {
             tokio::spawn(async move { post(address, "/v1/check", &body).await })
         })
         .collect();
-    while server.store().waiting() < 2 {
-        tokio::task::yield_now().await;
-    }
-    let refused = post(address, "/v1/check", PLAIN).await;
+    server.store().until_waiting(2).await;
+    let refused = tokio::time::timeout(SOON, post(address, "/v1/check", PLAIN));
+    let refused = refused.await.expect("it was let in, and waits");
     refused.assert_problem(503, "nothing was charged");
     assert_eq!(refused.header("retry-after"), Some("1"));
     // Who watches the server reaches it all the same.
@@ -193,9 +189,7 @@ async fn a_client_that_hangs_up_takes_nothing_along() {
         "POST /v1/check HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{PLAIN}"
     ))
     .await;
-    while server.store().waiting() < 1 {
-        tokio::task::yield_now().await;
-    }
+    server.store().until_waiting(1).await;
     drop(gone);
     server.store().release(100);
     // Its place in flight is free again, whether its check was dropped or done.

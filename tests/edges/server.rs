@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tidegate::clock::ManualClock;
 use tidegate::config::{Config, ServerSettings};
@@ -22,6 +23,9 @@ use tokio::task::JoinHandle;
 /// When the clock stands before anything is set: a whole second, aligned to minutes.
 pub const START_SECS: u64 = 1_760_000_040;
 
+/// Time enough for what must happen at once, on a machine that is busy.
+pub const SOON: Duration = Duration::from_secs(20);
+
 pub const TOKEN: &str = "an-administrators-token";
 
 /// The embedded store, which can be taken away (every call fails) or held (calls wait).
@@ -34,9 +38,16 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// How many calls wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::SeqCst)
+    /// Returns when so many calls wait.
+    pub async fn until_waiting(&self, calls: usize) {
+        let began = Instant::now();
+        while self.waiting.load(Ordering::SeqCst) < calls {
+            assert!(
+                began.elapsed() < SOON,
+                "not {calls} calls wait at the store"
+            );
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Makes calls wait until [`Gate::release`].

@@ -9,12 +9,6 @@ use crate::server::{POLICIES, Server};
 
 const PLAIN: &str = r#"{"policy":"plain","subject":"s"}"#;
 
-async fn waits(server: &Server, calls: usize) {
-    while server.store().waiting() < calls {
-        tokio::task::yield_now().await;
-    }
-}
-
 #[tokio::test]
 async fn requests_in_flight_are_answered_before_the_end_and_no_more_are_taken() {
     let mut server = Server::start(POLICIES).await;
@@ -23,7 +17,7 @@ async fn requests_in_flight_are_answered_before_the_end_and_no_more_are_taken() 
     assert_eq!(idle.get("/readyz", "").await.status, 200);
     server.store().hold();
     let in_flight = tokio::spawn(async move { post(address, "/v1/check", PLAIN).await });
-    waits(&server, 1).await;
+    server.store().until_waiting(1).await;
     server.begin_stop();
     // An idle connection is closed at once, a new one is refused.
     assert!(idle.is_closed().await);
@@ -51,7 +45,7 @@ async fn what_does_not_finish_in_time_is_cut_off_and_counted() {
             .await;
         client.try_read().await.is_none()
     });
-    waits(&server, 1).await;
+    server.store().until_waiting(1).await;
     assert_eq!(server.stop().await.cut_off, 1);
     assert!(in_flight.await.unwrap(), "it was answered after all");
 }

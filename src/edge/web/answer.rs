@@ -13,12 +13,16 @@ use crate::edge::problem::{DenialProblem, PROBLEM_JSON, Problem, ShortDenial};
 use crate::edge::protocol::{Fault, Verdict};
 use crate::model::{Decision, Timestamp};
 
+/// Room for the body of a decision with two ceilings, so that it needn't grow.
+const BODY_BYTES_EXPECTED: usize = 768;
+
 const JSON: &str = "application/json";
 
 /// A response of this status with a JSON body.
 pub(super) fn json(status: u16, media_type: &'static str, body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => {
+    let mut bytes = Vec::with_capacity(BODY_BYTES_EXPECTED);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => {
             let mut response = Response::new(Body::from(bytes));
             *response.status_mut() = status_code(status);
             let media_type = HeaderValue::from_static(media_type);
