@@ -1,8 +1,8 @@
 //! The HTTP edge: JSON over HTTP/1.1, as INTERFACE.md's table has it.
 //!
 //! [`serve`] owns the listener and the connections, [`App`] what the endpoints share. A request
-//! is read within bounds ([`reading`]), asked of the limiter, and answered by
-//! [`super::protocol`]'s table ([`answer`]). Never answers from a part of a request: what can't
+//! is read within bounds (`reading`), asked of the limiter, and answered by
+//! [`super::protocol`]'s table (`answer`). Never answers from a part of a request: what can't
 //! be read whole is a 400 that changed nothing.
 
 mod admin;
