@@ -166,13 +166,12 @@ impl Router {
             .shards
             .first()
             .map(|shard| shard.primary.address().clone());
-        if primary.as_ref().map(|node| node.address()) != known.as_ref() {
-            if let Some(node) = primary {
-                // Of single servers any may become the primary: all that were named stay.
-                let seeds = self.shared.options.url.seeds.iter().cloned().collect();
-                self.install(Table::single(node), seeds);
-            }
-        }
+        let Some(node) = primary.filter(|node| known.as_ref() != Some(node.address())) else {
+            return;
+        };
+        // Of single servers any may become the primary: all that were named stay.
+        let seeds = self.shared.options.url.seeds.iter().cloned().collect();
+        self.install(Table::single(node), seeds);
     }
 
     async fn refresh_cluster(&self, up: &[Arc<Node>]) {
@@ -311,7 +310,7 @@ impl Router {
 
     fn why_unknown(&self) -> String {
         let nodes = self.pool.all();
-        let mut down: Vec<_> = nodes.iter().filter_map(|node| why_down(node)).collect();
+        let mut down: Vec<_> = nodes.iter().filter_map(why_down).collect();
         down.sort();
         let unread = self.told().unread.clone();
         let why = unread.or_else(|| down.first().cloned());
