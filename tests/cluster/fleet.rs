@@ -21,7 +21,7 @@ async fn nodes_are_counted_while_they_live(cluster: ClusterUnderTest) {
     );
     assert_eq!(
         store.live_nodes(within(1000)).await.unwrap(),
-        ["c", "a", "b"].map(String::from)
+        ["a", "b", "c"].map(String::from)
     );
     eventually("c to be forgotten", async || {
         store.live_nodes(within(1000)).await.unwrap() == ["a", "b"]
