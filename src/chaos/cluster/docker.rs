@@ -21,7 +21,7 @@ use super::owner::{SweepLock, are_gone, host, owners};
 /// What every container and network of a cluster under test bears; its value names the cluster.
 pub(super) const CLUSTER_LABEL: &str = "tidegate.cluster";
 /// The processes that answer for it: see [`owners`].
-const OWNER_LABEL: &str = "tidegate.owner";
+const OWNER_LABEL: &str = "tidegate.owners";
 /// Where that process number means something: this boot and process-number namespace.
 const HOST_LABEL: &str = "tidegate.host";
 

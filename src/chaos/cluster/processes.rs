@@ -20,7 +20,7 @@ use super::watchdog::Watchdog;
 use super::{ClusterError, ClusterOptions};
 
 const LOG_FILE: &str = "node.log";
-const OWNER_FILE: &str = "owner";
+const OWNER_FILE: &str = "owners";
 const DIR_PREFIX: &str = "tidegate-cluster-";
 
 /// The nodes' processes, and the folder that holds their files.
