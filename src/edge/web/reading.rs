@@ -60,7 +60,8 @@ fn is_over_length(error: &axum::Error) -> bool {
     false
 }
 
-/// Clients that name no type are taken at their word that they send JSON.
+/// Clients that name no type are taken at their word that they send JSON, and so are those that
+/// name the form that `curl -d` names by itself: what they sent shows whether it is.
 fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let Some(given) = headers.get(CONTENT_TYPE) else {
         return Ok(());
@@ -68,6 +69,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let given = String::from_utf8_lossy(given.as_bytes());
     let essence = given.split(';').next().unwrap_or_default().trim();
     let is_json = essence.eq_ignore_ascii_case("application/json")
+        || essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")
         || (essence.len() > 17
             && essence
                 .get(..12)
@@ -291,12 +293,13 @@ mod tests {
             "application/json",
             "Application/JSON; charset=utf-8",
             "application/vnd.api+json",
+            "application/x-www-form-urlencoded",
         ] {
             assert!(!refuses(json), "{json}");
         }
         for other in [
             "text/plain",
-            "application/x-www-form-urlencoded",
+            "multipart/form-data",
             "application/jsonx",
             "",
             "application/+json",

@@ -49,8 +49,8 @@ use router::Router;
 use shared::Shared;
 
 /// The store on Redis or Valkey. Connects in the background and for ever: it can be built before
-/// any server is there, and says by [`ClusterStore::readiness`] what it still waits for. Dropped,
-/// it ends its connections.
+/// any server is there, and says by [`Store::readiness`](crate::store::Store::readiness) what it
+/// still waits for. Dropped, it ends its connections.
 pub struct ClusterStore {
     shared: Arc<Shared>,
     router: Arc<Router>,
