@@ -65,6 +65,10 @@ pub(super) struct Denials {
     /// Rises with each forgetting: what was asked before it is not remembered after it.
     epoch: AtomicU64,
     known: ArcSwapOption<Vec<Remembered>>,
+    /// The denial of one unit, which is by far the most frequent: its `until` and `retry_at`. Both
+    /// are of one writing when `until` is the same before and after reading `retry_at`.
+    unit_until: AtomicU64,
+    unit_retry_at: AtomicU64,
     writing: Mutex<()>,
 }
 
@@ -80,6 +84,11 @@ impl Denials {
     pub(super) fn find(&self, cost: Cost, now: Timestamp, bounds: &DenialBounds) -> Option<Micros> {
         if now.as_micros() >= self.live_until.load(Ordering::Acquire) {
             return None;
+        }
+        if cost == 1
+            && let Some(wait) = self.find_unit(now)
+        {
+            return Some(wait);
         }
         let known = self.known.load();
         let known = known.as_ref()?;
@@ -100,6 +109,16 @@ impl Denials {
         smaller
             .filter(|_| live >= bounds.costs_max)
             .map(|denial| denial.retry_at.since(now))
+    }
+
+    fn find_unit(&self, now: Timestamp) -> Option<Micros> {
+        let until = self.unit_until.load(Ordering::Acquire);
+        if now.as_micros() >= until {
+            return None;
+        }
+        let retry_at = self.unit_retry_at.load(Ordering::Acquire);
+        let is_whole = self.unit_until.load(Ordering::Acquire) == until;
+        is_whole.then(|| Timestamp::from_micros(retry_at).since(now))
     }
 
     /// The refusal of `cost` while the store can't be asked: as long as the store itself had said.
@@ -154,6 +173,12 @@ impl Denials {
     /// Callers hold `writing`.
     fn publish(&self, known: Vec<Remembered>) {
         let until = known.iter().map(|d| d.until_in_outage.as_micros()).max();
+        self.unit_until.store(0, Ordering::Release);
+        if let Some(unit) = known.iter().find(|d| d.cost == 1) {
+            let (until, retry_at) = (unit.until.as_micros(), unit.retry_at.as_micros());
+            self.unit_retry_at.store(retry_at, Ordering::Release);
+            self.unit_until.store(until, Ordering::Release);
+        }
         if known.is_empty() {
             self.known.store(None);
         } else {

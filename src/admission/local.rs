@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::denial_cache::DenialBounds;
 use super::options::LocalStage;
-use super::target_state::{Taken, TargetState};
+use super::target_state::{Refusals, Taken, TargetState};
 use crate::model::{CeilingStatus, Cost, Micros, Retry, Source, Timestamp};
 
 /// An answer of the local stage.
@@ -17,6 +17,22 @@ pub(crate) struct LocalAnswer {
     pub retry: Option<Retry>,
     /// The ceilings whose state is known.
     pub ceilings: Vec<CeilingStatus>,
+}
+
+/// A yes or no without its reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Who said it.
+    pub source: Source,
+    /// When to come again; absent when it may go on.
+    pub retry: Option<Retry>,
+}
+
+impl Verdict {
+    /// Whether the check may go on.
+    pub const fn is_admitted(&self) -> bool {
+        self.retry.is_none()
+    }
 }
 
 /// What the local stage does with a check.
@@ -85,11 +101,11 @@ pub(super) fn remembered(
     now: Timestamp,
     bounds: &DenialBounds,
 ) -> Option<LocalAnswer> {
-    let (retry, ceilings) = state.denied_surely(now, cost, bounds)?;
+    let refusals = state.denied(now, cost, bounds)?;
     Some(LocalAnswer {
         source: Source::DenialCache,
-        retry: Some(retry),
-        ceilings,
+        retry: refusals.longest(),
+        ceilings: state.statuses(&refusals, now),
     })
 }
 
@@ -101,26 +117,16 @@ pub(super) fn beyond_node_ceiling(
     wait: Micros,
     now: Timestamp,
 ) -> LocalAnswer {
-    let retry = Retry::After(wait);
-    let ceilings = state
-        .ceilings
-        .iter()
-        .enumerate()
-        .filter_map(|(n, c)| state.status(c, (n == ceiling).then_some(retry), now))
-        .collect();
+    let refusals = Refusals::of(ceiling, Retry::After(wait));
     LocalAnswer {
         source: Source::NodeCeiling,
-        retry: Some(retry),
-        ceilings,
+        retry: refusals.longest(),
+        ceilings: state.statuses(&refusals, now),
     }
 }
 
 fn from_lease(state: &TargetState, left: Cost, now: Timestamp) -> LocalAnswer {
-    let mut ceilings: Vec<_> = state
-        .ceilings
-        .iter()
-        .filter_map(|c| state.status(c, None, now))
-        .collect();
+    let mut ceilings = state.statuses(&Refusals::default(), now);
     for ceiling in &mut ceilings {
         ceiling.remaining = ceiling.remaining.saturating_add(left).min(ceiling.limit);
     }

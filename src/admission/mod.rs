@@ -37,6 +37,7 @@ use std::time::Duration;
 
 pub use breaker::{BreakerOptions, BreakerState};
 pub use counters::{OutageReason, StageStats};
+pub use local::Verdict;
 pub use options::{LocalStage, LocalStageError};
 
 use self::ask::Asked;
@@ -152,6 +153,35 @@ impl<S: Store> Admission<S> {
             }
             pass => First::Ask(Pass(pass)),
         }
+    }
+
+    /// As [`Admission::decide`], as far as a lease or a remembered denial answers, and without
+    /// saying more than yes or no.
+    pub(crate) fn verdict(
+        &self,
+        state: &Arc<TargetState>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        let engine = &self.engine;
+        if let Some(lease) = &state.lease
+            && let Some(spent) = lease.spend(cost, now)
+        {
+            if spent.is_low {
+                self.renew(state);
+            }
+            engine.counters.answered(Source::Lease);
+            return Some(Verdict {
+                source: Source::Lease,
+                retry: None,
+            });
+        }
+        let denied = state.denied(now, cost, engine.denials.as_ref()?)?;
+        engine.counters.answered(Source::DenialCache);
+        Some(Verdict {
+            source: Source::DenialCache,
+            retry: denied.longest(),
+        })
     }
 
     /// Leave for a check with its caller's own id.

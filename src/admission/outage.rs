@@ -46,10 +46,8 @@ pub(super) fn decide<S: Store>(
 /// What the store last said stays true without it: who was denied stays denied until then. The
 /// rest is decided by this node's share of each ceiling, of all or none.
 fn by_share(state: &TargetState, cost: Cost, now: Timestamp, nodes: u32) -> OutageAnswer {
-    if let Some((retry, _)) = state.denied(now, |c| {
-        c.denials.find_in_outage(cost, now).map(Retry::After)
-    }) {
-        return OutageAnswer::denied(Some(retry));
+    if let Some(wait) = state.denied_in_outage(now, cost) {
+        return OutageAnswer::denied(Some(Retry::After(wait)));
     }
     for (n, ceiling) in state.ceilings.iter().enumerate() {
         let taken = ceiling

@@ -3,7 +3,7 @@
 //! never relies on moka's clock: an instant in a state is checked against the limiter's.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use moka::Equivalent;
@@ -72,7 +72,14 @@ impl Hasher for Hashed {
 struct SubjectState {
     policy: Arc<Policy>,
     core: Arc<SubjectCore>,
-    targets: RwLock<Vec<Arc<TargetState>>>,
+    targets: RwLock<Targets>,
+}
+
+#[derive(Default)]
+struct Targets {
+    states: Vec<Arc<TargetState>>,
+    /// Another subject state took this one's place: it gets no more targets.
+    are_retired: bool,
 }
 
 impl SubjectState {
@@ -81,7 +88,6 @@ impl SubjectState {
         SubjectState {
             policy: Arc::clone(&target.policy),
             core: Arc::new(SubjectCore {
-                retired: AtomicBool::new(false),
                 resets: AtomicU64::new(0),
                 global,
             }),
@@ -110,24 +116,26 @@ impl SubjectState {
     ) -> Option<Arc<TargetState>> {
         let same = |t: &&Arc<TargetState>| t.target.region == target.region;
         let known = self.targets.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = known.iter().find(same) {
+        if let Some(state) = known.states.iter().find(same) {
             return (state.target.ceilings == target.ceilings).then(|| Arc::clone(state));
         }
         drop(known);
         let mut known = self.targets.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = known.iter().find(same) {
+        if let Some(state) = known.states.iter().find(same) {
             return (state.target.ceilings == target.ceilings).then(|| Arc::clone(state));
         }
-        if known.len() >= regions_max {
+        if known.are_retired || known.states.len() >= regions_max {
             return None;
         }
         let state = Arc::new(new_target(target, &self.core, leases));
-        known.push(Arc::clone(&state));
+        known.states.push(Arc::clone(&state));
         Some(state)
     }
 
     fn retire(&self) {
-        self.core.retired.store(true, Ordering::Release);
+        let mut known = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        known.are_retired = true;
+        known.states.iter().for_each(|state| state.retire());
     }
 }
 
@@ -189,22 +197,19 @@ impl Subjects {
             .get_with(key.clone(), || Arc::new(SubjectState::new(target)));
         let fits = |s: &SubjectState| {
             let state = s.serves(target).then(|| {
-                let retired = s.core.retired.load(Ordering::Acquire);
                 let state = s.target(target, self.regions_max, self.leases)?;
-                (!retired).then_some(state)
+                state.is_of(revision).then_some(state)
             });
             state.flatten()
         };
-        let state = fits(&subject).unwrap_or_else(|| {
+        fits(&subject).unwrap_or_else(|| {
             let fresh = Arc::new(SubjectState::new(target));
             let state = fits(&fresh)
                 .unwrap_or_else(|| Arc::new(new_target(target, &fresh.core, self.leases)));
             subject.retire();
             self.cache.insert(key, fresh);
             state
-        });
-        state.revision.store(revision, Ordering::Release);
-        state
+        })
     }
 
     /// Each state of `subject` under `policy`.
@@ -223,14 +228,14 @@ impl Subjects {
             return;
         };
         let targets = state.targets.read().unwrap_or_else(PoisonError::into_inner);
-        targets.iter().map(Arc::as_ref).for_each(act);
+        targets.states.iter().map(Arc::as_ref).for_each(act);
     }
 
     /// Every state that is held.
     pub(super) fn all(&self) -> Vec<Arc<TargetState>> {
         let of = |state: &SubjectState| {
             let targets = state.targets.read().unwrap_or_else(PoisonError::into_inner);
-            targets.clone()
+            targets.states.clone()
         };
         self.cache
             .iter()

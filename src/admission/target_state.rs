@@ -96,12 +96,13 @@ impl CeilingState {
 /// What all targets of one subject under one policy share.
 #[derive(Debug)]
 pub(super) struct SubjectCore {
-    /// Set when this is no more the subject's state: whoever holds it looks it up anew.
-    pub retired: AtomicBool,
     /// How often all was forgotten.
     pub resets: AtomicU64,
     pub global: Option<Arc<CeilingState>>,
 }
+
+/// No configuration's number: the state is no more its target's, and who holds it looks for another.
+const RETIRED: u64 = u64::MAX;
 
 /// What this node knows of one target.
 pub(crate) struct TargetState {
@@ -109,7 +110,8 @@ pub(crate) struct TargetState {
     /// In the order of the target's ceilings.
     pub(super) ceilings: Vec<Arc<CeilingState>>,
     pub(super) core: Arc<SubjectCore>,
-    /// The configuration that was last found to give the same ceilings.
+    /// The number of the configuration that was last found to give the same ceilings, or
+    /// [`RETIRED`].
     pub(super) revision: AtomicU64,
     pub(super) lane: Lane<Waiting>,
     /// Told when a call beside the carrier's ended.
@@ -124,7 +126,37 @@ pub(crate) struct TargetState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken(u8);
 
+/// What a target's ceilings refuse, in their order; no target has more than two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refusals([Option<Retry>; 2]);
+
+impl Refusals {
+    /// Of the ceiling numbered `n` alone.
+    pub(super) fn of(n: usize, retry: Retry) -> Self {
+        Refusals(std::array::from_fn(|each| (each == n).then_some(retry)))
+    }
+
+    /// The longest.
+    pub(super) fn longest(&self) -> Option<Retry> {
+        self.0.iter().flatten().max().copied()
+    }
+}
+
 impl TargetState {
+    /// The configuration numbered `revision` has it so; false when it is retired.
+    pub(super) fn is_of(&self, revision: u64) -> bool {
+        let renumber = |before: u64| (before != RETIRED).then_some(revision);
+        let renumbered = self
+            .revision
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, renumber);
+        renumbered.is_ok()
+    }
+
+    /// Whoever holds it looks for another from now on.
+    pub(super) fn retire(&self) {
+        self.revision.store(RETIRED, Ordering::Release);
+    }
+
     /// What to hand to [`TargetState::note`] when the answer comes.
     pub(super) fn epochs(&self) -> Vec<u64> {
         self.ceilings.iter().map(|c| c.denials.epoch()).collect()
@@ -158,46 +190,43 @@ impl TargetState {
         }
     }
 
-    /// The longest refusal of `cost` that is surely the store's, and of which ceilings. None when
-    /// another ceiling may refuse too, and nobody knows for how long.
-    pub(super) fn denied_surely(
+    /// The refusal of `cost` that is surely the store's: by which ceilings, and for how long. None
+    /// when another ceiling may refuse too, and nobody knows for how long.
+    pub(super) fn denied(
         &self,
         now: Timestamp,
         cost: Cost,
         bounds: &DenialBounds,
-    ) -> Option<(Retry, Vec<CeilingStatus>)> {
-        let find = |c: &CeilingState| c.refuses(cost, now, bounds);
-        let mut refuses = false;
-        for ceiling in &self.ceilings {
-            match find(ceiling) {
-                Some(_) => refuses = true,
-                None if ceiling.may_refuse(cost, now) => return None,
-                None => {}
+    ) -> Option<Refusals> {
+        let mut refusals = Refusals::default();
+        for (ceiling, refusal) in self.ceilings.iter().zip(&mut refusals.0) {
+            *refusal = ceiling.refuses(cost, now, bounds);
+            if refusal.is_none() && ceiling.may_refuse(cost, now) {
+                return None;
             }
         }
-        refuses.then(|| self.denied(now, find)).flatten()
+        refusals.longest().map(|_| refusals)
     }
 
-    /// The longest refusal that `find` finds, and of which ceilings.
-    pub(super) fn denied(
-        &self,
-        now: Timestamp,
-        find: impl Fn(&CeilingState) -> Option<Retry>,
-    ) -> Option<(Retry, Vec<CeilingStatus>)> {
-        let refusals: [Option<Retry>; 2] =
-            std::array::from_fn(|n| self.ceilings.get(n).and_then(|c| find(c)));
-        let longest = refusals.iter().flatten().max().copied()?;
-        let statuses = self
-            .ceilings
-            .iter()
-            .zip(refusals)
-            .filter_map(|(ceiling, retry)| self.status(ceiling, retry, now))
-            .collect();
-        Some((longest, statuses))
+    /// How long the store had last refused `cost` for, while it can't be asked.
+    pub(super) fn denied_in_outage(&self, now: Timestamp, cost: Cost) -> Option<Micros> {
+        let refusals = self.ceilings.iter();
+        refusals
+            .filter_map(|c| c.denials.find_in_outage(cost, now))
+            .max()
+    }
+
+    /// The ceilings whose state is known, with their refusals.
+    pub(super) fn statuses(&self, refusals: &Refusals, now: Timestamp) -> Vec<CeilingStatus> {
+        let mut statuses = Vec::with_capacity(self.ceilings.len());
+        for (ceiling, refusal) in self.ceilings.iter().zip(refusals.0) {
+            statuses.extend(self.status(ceiling, refusal, now));
+        }
+        statuses
     }
 
     /// A ceiling as the store last told of it; absent when it never did and doesn't refuse now.
-    pub(super) fn status(
+    fn status(
         &self,
         ceiling: &CeilingState,
         retry: Option<Retry>,

@@ -1,6 +1,7 @@
 //! How a [`Limiter`] is put together.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -122,6 +123,7 @@ impl<S: Store> LimiterBuilder<S> {
         let (store, ids) = (Arc::new(self.store), Arc::new(IdSource::new()));
         Ok(Limiter {
             policies: ArcSwap::from_pointee(snapshot),
+            revision: AtomicU64::new(0),
             #[cfg(feature = "local-stage")]
             stage: match self.local_stage {
                 Some(options) => {

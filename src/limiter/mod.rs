@@ -11,6 +11,7 @@ mod outcome;
 mod staged;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -62,6 +63,8 @@ use crate::store::{
 /// ```
 pub struct Limiter<S> {
     policies: ArcSwap<Snapshot>,
+    /// The number of the policies in force; raised after they are put there.
+    revision: AtomicU64,
     store: Arc<S>,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
@@ -210,10 +213,12 @@ impl<S: Store> Limiter<S> {
     /// Puts other policies in force, from the next check on. What was used stays used.
     pub fn replace_policies(&self, policies: Policies) {
         let policies = Arc::new(policies);
-        self.policies.rcu(|before| Snapshot {
+        let before = self.policies.rcu(|before| Snapshot {
             policies: Arc::clone(&policies),
             revision: before.revision + 1,
         });
+        self.revision
+            .fetch_max(before.revision + 1, Ordering::AcqRel);
     }
 
     /// The store.

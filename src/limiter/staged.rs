@@ -2,10 +2,11 @@
 //! stage's answer for the caller.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::outcome::Asked;
 use super::{CheckError, Limiter, Resolved};
-use crate::admission::{Admission, Answer, First, LocalAnswer, Names, Pass, TargetState};
+use crate::admission::{Admission, Answer, First, LocalAnswer, Names, Pass, TargetState, Verdict};
 use crate::model::{Check, Cost, Decision, Timestamp, UNITS_MAX};
 use crate::store::{IdOrigin, Outcome, Store};
 
@@ -43,18 +44,30 @@ impl<S: Store> Limiter<S> {
         })
     }
 
+    /// Decides a check when a remembered denial or a lease answers it on this thread: the cheapest
+    /// way for a caller that needs no more than yes or no. Counted and spent like a check. `None`
+    /// says nothing of the check: ask [`Limiter::check`].
+    pub fn check_locally(&self, check: &Check) -> Option<Verdict> {
+        let stage = self.stage.as_ref()?;
+        if check.id.is_some() || check.cost == 0 {
+            return None;
+        }
+        let cost = check.cost.min(UNITS_MAX + 1);
+        let (now, revision) = (self.clock.now(), self.revision.load(Ordering::Acquire));
+        let verdict = stage.look(&names(check), revision, now, |seat| {
+            stage.verdict(&seat.state, cost, now)
+        });
+        verdict.flatten()
+    }
+
     fn first_step(&self, stage: &Admission<S>, check: &Check) -> Result<Step, CheckError> {
-        let snapshot = self.policies.load();
         let now = self.clock.now();
-        let names = Names {
-            policy: &check.policy,
-            subject: &check.subject,
-            region: check.region.as_deref(),
-        };
+        let names = names(check);
         // A check with its caller's own id is never answered here, so its id may be read later.
         if check.id.is_none() {
             let cost = check.cost.min(UNITS_MAX + 1);
-            let known = stage.look(&names, snapshot.revision, now, |seat| {
+            let revision = self.revision.load(Ordering::Acquire);
+            let known = stage.look(&names, revision, now, |seat| {
                 let asked = Asked {
                     policy: seat.policy.clone(),
                     subject: seat.subject.clone(),
@@ -68,6 +81,7 @@ impl<S: Store> Limiter<S> {
                 return Ok(step);
             }
         }
+        let snapshot = self.policies.load();
         let Resolved {
             target,
             region,
@@ -84,6 +98,14 @@ impl<S: Store> Limiter<S> {
             id,
         };
         Ok(step(stage, &state, asked, origin, now))
+    }
+}
+
+fn names(check: &Check) -> Names<'_> {
+    Names {
+        policy: &check.policy,
+        subject: &check.subject,
+        region: check.region.as_deref(),
     }
 }
 

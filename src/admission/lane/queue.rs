@@ -51,20 +51,26 @@ impl<T> Lane<T> {
     /// Takes the lane for one call alone, when nothing is out and nobody waits. The caller ends it
     /// with [`Lane::end_alone`].
     pub(crate) fn try_alone(&self) -> bool {
-        self.phase
-            .compare_exchange(IDLE, ALONE, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.turn(IDLE, ALONE)
     }
 
     /// The lone call ended; true when a carrier waits to hear it.
     pub(crate) fn end_alone(&self) -> bool {
-        let ended = self
-            .phase
-            .compare_exchange(ALONE, IDLE, Ordering::AcqRel, Ordering::Acquire);
-        if ended.is_err() {
-            self.phase.store(CARRIED, Ordering::Release);
+        // The carrier may come, or be abandoned, between the two: then it is tried again.
+        loop {
+            if self.turn(ALONE, IDLE) {
+                return false;
+            }
+            if self.turn(CARRIED_BESIDE, CARRIED) {
+                return true;
+            }
         }
-        ended.is_err()
+    }
+
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.phase
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Puts `item` last.
@@ -88,11 +94,7 @@ impl<T> Lane<T> {
                 ALONE => (ALONE, CARRIED_BESIDE),
                 _ => return Queued::Carried,
             };
-            if self
-                .phase
-                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
-            {
+            if self.turn(from, to) {
                 return Queued::NeedsCarrier;
             }
         }
@@ -118,10 +120,7 @@ impl<T> Lane<T> {
     /// The carrier found nobody waiting and has no call out; true when it may go. False: somebody
     /// came meanwhile, and it carries on.
     pub(crate) fn retire(&self) -> bool {
-        let idle = self
-            .phase
-            .compare_exchange(CARRIED, IDLE, Ordering::AcqRel, Ordering::Acquire);
-        if idle.is_err() {
+        if !self.turn(CARRIED, IDLE) {
             return false;
         }
         // Who pushed before the exchange relied on us; who comes after it finds its own carrier.
@@ -131,13 +130,7 @@ impl<T> Lane<T> {
 
     /// The carrier ends before its work: whoever comes next finds the lane without one.
     pub(crate) fn abandon(&self) {
-        for (from, to) in [(CARRIED, IDLE), (CARRIED_BESIDE, ALONE), (CARRIED, IDLE)] {
-            let left = self
-                .phase
-                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-            if left.is_ok() {
-                return;
-            }
-        }
+        // The lone call may end between the two: then it is tried again.
+        while !self.turn(CARRIED, IDLE) && !self.turn(CARRIED_BESIDE, ALONE) {}
     }
 }
