@@ -13,6 +13,7 @@ use super::keys::{self, Keys};
 use super::reply::Reply;
 use super::short::Short;
 use super::state::State;
+use super::strings::{Strings, StringsMaker};
 use super::{Operation, Script, Scripts};
 use crate::model::{Algorithm, Ceiling, KeyPrefix, Slot, Timestamp, UNITS_MAX};
 use crate::store::{
@@ -23,13 +24,16 @@ use crate::store::{
 /// The latest instant that a script can still calculate with: 2^53 us less two longest windows.
 const INSTANT_MAX: u64 = (1 << 53) - 2 * 366 * 86_400 * 1_000_000 - 1;
 
+/// What an id or a cost takes, about.
+const REQUEST_LEN: usize = 24;
+
 /// A [`ChargeCall`] on its way to a server.
 #[derive(Debug)]
 pub struct ChargeScript {
     call: ChargeCall,
     script: Arc<Script>,
     slot: Slot,
-    keys: Vec<String>,
+    keys: Strings,
     has_log: bool,
     is_recorded: bool,
 }
@@ -93,20 +97,19 @@ impl ChargeScript {
         let mut args = Vec::with_capacity(12 + self.keys.len() + 2 * call.requests.len());
         args.push(self.script.sha1());
         args.push(number(self.keys.len() as u64));
-        args.extend(
-            self.keys
-                .iter()
-                .map(|key| Value::String(key.as_str().into())),
-        );
+        args.extend(self.keys.values());
         args.push(instant(call.clock));
         push_ceilings(&mut args, &call.target.ceilings, call.clock);
         if self.is_recorded {
             push_record(&mut args, &call.target.ceilings);
         }
+        let count = 2 * call.requests.len();
+        let mut requests = StringsMaker::with_capacity(count, count * REQUEST_LEN);
         for request in &call.requests {
-            args.push(text(request.id.as_str()));
-            args.push(text(&how(request, resent)));
+            requests.push(&[request.id.as_str()]);
+            push_how(request, resent, &mut requests);
         }
+        args.extend(requests.finish().values());
         args
     }
 
@@ -193,22 +196,25 @@ const fn operation(kind: CallKind) -> Operation {
     }
 }
 
-fn how(request: &ChargeRequest, resent: bool) -> String {
+fn push_how(request: &ChargeRequest, resent: bool, requests: &mut StringsMaker) {
     let origin = match request.origin {
         IdOrigin::Caller => "c",
         IdOrigin::Fresh if !resent => "f",
         IdOrigin::Fresh | IdOrigin::Resent => "r",
     };
-    let cost = request.cost.min(UNITS_MAX + 1);
-    match request.held_for {
-        Some(held) => format!("{origin}{cost}+{}", held.get().min(INSTANT_MAX)),
-        None => format!("{origin}{cost}"),
+    match (request.cost.min(UNITS_MAX + 1), request.held_for) {
+        (1, None) => requests.push(&[origin, "1"]),
+        (cost, None) => requests.push_shown(format_args!("{origin}{cost}")),
+        (cost, Some(held)) => {
+            let held = held.get().min(INSTANT_MAX);
+            requests.push_shown(format_args!("{origin}{cost}+{held}"));
+        }
     }
 }
 
 pub(super) fn instant(clock: CallClock) -> Value {
     match clock {
-        CallClock::Store => text(""),
+        CallClock::Store => Value::from_static_str(""),
         CallClock::At(at) => number(at.as_micros().min(INSTANT_MAX)),
     }
 }
@@ -237,8 +243,9 @@ pub(super) fn push_record(args: &mut Vec<Value>, ceilings: &[Ceiling]) {
     args.push(number(kept.unwrap_or_default().get()));
 }
 
+/// fred writes an integer as the string of its digits, without an allocation.
 pub(super) fn number(n: u64) -> Value {
-    Value::String(n.to_string().into())
+    Value::Integer(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 pub(super) fn text(text: &str) -> Value {

@@ -22,6 +22,7 @@
 
 use super::Operation;
 use super::keys::Keys;
+use super::strings::{Strings, StringsMaker};
 use crate::model::{Algorithm, Ceiling};
 
 const CHARGE: &str = include_str!("../../../../lua/charge.lua");
@@ -80,16 +81,21 @@ impl Layout {
     }
 
     /// The keys that a script of this layout takes.
-    pub fn keys(&self, names: &Keys, ceilings: &[Ceiling]) -> Vec<String> {
-        let mut keys: Vec<String> = ceilings.iter().map(|c| names.ceiling(c)).collect();
-        if self.recorded {
-            keys.extend(names.record());
+    pub fn keys(&self, names: &Keys, ceilings: &[Ceiling]) -> Strings {
+        let count = 2 * self.parts.len();
+        let mut keys = StringsMaker::with_capacity(count, count * names.len_max());
+        for ceiling in ceilings {
+            names.push_ceiling(ceiling, &mut keys);
         }
-        let logs = ceilings
-            .iter()
-            .filter(|c| c.algorithm == Algorithm::SlidingLog);
-        keys.extend(logs.map(|c| names.companion(c)));
-        keys
+        if self.recorded {
+            names.push_record(&mut keys);
+        }
+        for ceiling in ceilings {
+            if ceiling.algorithm == Algorithm::SlidingLog {
+                names.push_companion(ceiling, &mut keys);
+            }
+        }
+        keys.finish()
     }
 
     /// How many arguments a part takes.

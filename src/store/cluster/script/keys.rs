@@ -1,5 +1,6 @@
 //! A target's keys and how long they live. Never shorter than what they hold still counts.
 
+use super::strings::StringsMaker;
 use crate::model::{Algorithm, Ceiling, HashTag, KeyPrefix, Micros, Quota, Scope, Slot, Target};
 use crate::store::CallClock;
 
@@ -9,6 +10,9 @@ const SLACK_MIN: Micros = Micros::from_millis(2);
 const COUNTER_SLACK: Micros = Micros::from_secs(1);
 /// A caller's clock and the server's, which expires keys, may run apart: by as much in a window.
 const CLOCK_SLACK: Micros = Micros::from_secs(60);
+
+/// Suffixes of the record of ids and its companion.
+const RECORD: [&str; 2] = [":i", ":i:x"];
 
 /// The keys of one target.
 pub(super) struct Keys {
@@ -28,26 +32,35 @@ impl Keys {
         Slot::of(self.stem.as_bytes())
     }
 
-    fn base(&self, scope: Scope) -> String {
+    fn base(&self, scope: Scope) -> [&str; 3] {
         match (scope, &self.region) {
-            (Scope::Region, Some(region)) => format!("{}:r:{region}", self.stem),
-            _ => format!("{}:g", self.stem),
+            (Scope::Region, Some(region)) => [&self.stem, ":r:", region],
+            _ => [&self.stem, ":g", ""],
         }
     }
 
+    /// Bytes that a key takes at most.
+    pub fn len_max(&self) -> usize {
+        self.stem.len() + self.region.as_ref().map_or(0, String::len) + 8
+    }
+
     /// A ceiling's own key.
-    pub fn ceiling(&self, ceiling: &Ceiling) -> String {
-        self.base(ceiling.scope) + suffix(ceiling.algorithm)
+    pub fn push_ceiling(&self, ceiling: &Ceiling, keys: &mut StringsMaker) {
+        let [a, b, c] = self.base(ceiling.scope);
+        keys.push(&[a, b, c, suffix(ceiling.algorithm)]);
     }
 
     /// The companion of a ceiling that is a sliding log.
-    pub fn companion(&self, ceiling: &Ceiling) -> String {
-        self.base(ceiling.scope) + ":x"
+    pub fn push_companion(&self, ceiling: &Ceiling, keys: &mut StringsMaker) {
+        let [a, b, c] = self.base(ceiling.scope);
+        keys.push(&[a, b, c, ":x"]);
     }
 
     /// The record of ids, and its companion.
-    pub fn record(&self) -> [String; 2] {
-        [format!("{}:i", self.stem), format!("{}:i:x", self.stem)]
+    pub fn push_record(&self, keys: &mut StringsMaker) {
+        for suffix in RECORD {
+            keys.push(&[&self.stem, suffix]);
+        }
     }
 }
 
@@ -64,13 +77,13 @@ const fn suffix(algorithm: Algorithm) -> &'static str {
 /// takes to forget it. All share `Slot::of` the first.
 pub fn reset_keys(prefix: &KeyPrefix, target: &Target) -> Vec<String> {
     let names = Keys::of(prefix, target);
-    let mut bases = vec![names.base(Scope::Global)];
+    let mut bases = vec![names.base(Scope::Global).concat()];
     if names.region.is_some() {
-        bases.push(names.base(Scope::Region));
+        bases.push(names.base(Scope::Region).concat());
     }
     let of_base = |base: &String| ["", ":x", ":n", ":c", ":f", ":b"].map(|s| format!("{base}{s}"));
     let mut keys: Vec<String> = bases.iter().flat_map(of_base).collect();
-    keys.extend(names.record());
+    keys.extend(RECORD.map(|suffix| names.stem.clone() + suffix));
     keys
 }
 

@@ -56,6 +56,7 @@ mod replay;
 mod reply;
 mod short;
 mod state;
+mod strings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -68,7 +69,6 @@ pub use refund::RefundScript;
 pub use replay::{Acknowledged, REPLAYS_MAX, ReplayScript};
 
 use self::compose::Layout;
-use crate::model::Algorithm;
 
 /// What a script does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,8 +136,17 @@ fn sha1_hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// Which script: an operation, the algorithms, and whether ids are recorded.
-type Kind = (Operation, bool, Vec<Algorithm>);
+/// Which script: an operation, whether ids are recorded, and the algorithms as the digits of a
+/// number, so that to look one up takes no memory.
+type Kind = (Operation, bool, u64);
+
+fn kind(operation: Operation, layout: &Layout) -> Kind {
+    let digits = layout.algorithms().iter();
+    let algorithms = digits.fold(0u64, |number, algorithm| {
+        number.wrapping_mul(8).wrapping_add(1 + *algorithm as u64)
+    });
+    (operation, layout.is_recorded(), algorithms)
+}
 
 /// The scripts in use: composed once each, when first needed. Bounded: a policy has two ceilings
 /// of five algorithms at most.
@@ -154,11 +163,7 @@ impl Scripts {
     }
 
     fn get(&self, operation: Operation, layout: &Layout) -> Arc<Script> {
-        let kind = (
-            operation,
-            layout.is_recorded(),
-            layout.algorithms().to_vec(),
-        );
+        let kind = kind(operation, layout);
         let scripts = self.composed.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(script) = scripts.get(&kind) {
             return Arc::clone(script);
@@ -178,6 +183,7 @@ impl Scripts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Algorithm;
     use crate::model::{Ceiling, Scope};
 
     #[test]

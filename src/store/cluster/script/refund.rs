@@ -8,6 +8,7 @@ use super::charge::{instant, number, push_ceilings, push_record, text};
 use super::compose::Layout;
 use super::keys::Keys;
 use super::reply::Reply;
+use super::strings::Strings;
 use super::{Operation, Script, Scripts};
 use crate::model::{KeyPrefix, Slot, UNITS_MAX};
 use crate::store::{RefundCall, Refunded, StoreError};
@@ -19,7 +20,7 @@ pub struct RefundScript {
     call: RefundCall,
     script: Arc<Script>,
     slot: Slot,
-    keys: Vec<String>,
+    keys: Strings,
     is_recorded: bool,
 }
 
@@ -64,7 +65,7 @@ impl RefundScript {
         let call = &self.call;
         let ceilings = &call.target.ceilings;
         let mut args = vec![self.script.sha1(), number(self.keys.len() as u64)];
-        args.extend(self.keys.iter().map(|key| text(key)));
+        args.extend(self.keys.values());
         args.push(instant(call.clock));
         push_ceilings(&mut args, ceilings, call.clock);
         if self.is_recorded {

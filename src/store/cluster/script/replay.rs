@@ -10,6 +10,7 @@ use super::charge::{instant, number, push_ceilings, text};
 use super::compose::Layout;
 use super::keys::Keys;
 use super::reply::Reply;
+use super::strings::Strings;
 use super::{Operation, Script, Scripts};
 use crate::model::{ChargeId, Cost, KeyPrefix, Micros, Slot, Target, Timestamp};
 use crate::store::{CallClock, StoreError};
@@ -37,7 +38,7 @@ pub struct ReplayScript {
     charges: Vec<Acknowledged>,
     script: Arc<Script>,
     slot: Slot,
-    keys: Vec<String>,
+    keys: Strings,
     deadline: Instant,
 }
 
@@ -77,7 +78,7 @@ impl ReplayScript {
     /// `EVALSHA`'s arguments: the hash, the number of keys, keys, numbers.
     pub fn args(&self) -> Vec<Value> {
         let mut args = vec![self.script.sha1(), number(self.keys.len() as u64)];
-        args.extend(self.keys.iter().map(|key| text(key)));
+        args.extend(self.keys.values());
         args.push(instant(CallClock::Store));
         push_ceilings(&mut args, &self.target.ceilings, CallClock::Store);
         for charge in &self.charges {
