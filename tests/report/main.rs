@@ -114,6 +114,7 @@ fn report() -> Report {
         load: "Two instances, 1,000 checks a second.".into(),
         repair,
         runs,
+        not_run: vec!["run 3: no <cluster>".into()],
     };
     Report {
         version: "0.1.0".into(),
@@ -187,6 +188,7 @@ fn the_page_stands_alone_and_says_what_broke() {
     assert!(page.contains("A promise was broken."));
     assert!(page.contains("Broken: 7 checks wrongly denied"));
     assert!(page.contains("kill node 1, &lt;primary&gt; (3.0 s)"));
+    assert!(page.contains("Not run: run 3: no &lt;cluster&gt;"));
     assert!(page.contains("18,000"), "counts are grouped");
     for element in [
         "section", "svg", "table", "details", "tr", "td", "polygon", "title",

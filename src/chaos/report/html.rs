@@ -130,6 +130,13 @@ fn section(page: &mut String, number: usize, scenario: &ScenarioReport, report: 
             page.push_str("</details>");
         }
     }
+    for why in &scenario.not_run {
+        let _ = write!(
+            page,
+            r#"<p class="small slow">Not run: {}</p>"#,
+            escape(why)
+        );
+    }
     page.push_str("</section>");
 }
 

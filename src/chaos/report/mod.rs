@@ -80,6 +80,8 @@ pub struct ScenarioReport {
     pub repair: bool,
     /// Its repetitions.
     pub runs: Vec<RunReport>,
+    /// Repetitions that could not be carried out, and why.
+    pub not_run: Vec<String>,
 }
 
 /// All of it.

@@ -34,6 +34,8 @@ pub struct Summary {
     pub cluster: String,
     /// How often it ran.
     pub repetitions: usize,
+    /// How many more could not be carried out.
+    pub not_run: usize,
     /// Checks asked.
     pub checks: u64,
     /// Admitted.
@@ -98,6 +100,7 @@ impl Summary {
             name: scenario.name.clone(),
             cluster: scenario.cluster.clone(),
             repetitions: runs.len(),
+            not_run: scenario.not_run.len(),
             checks: sum(|run| run.judgement.checks),
             admitted: sum(|run| run.judgement.admitted),
             denied: sum(|run| run.judgement.denied),

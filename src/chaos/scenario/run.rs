@@ -116,16 +116,17 @@ pub struct Place {
 }
 
 impl Runner {
-    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` each finished run.
+    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` what came of each run.
+    /// A run that can't be carried out is noted, and the next one tried.
     ///
     /// # Errors
-    /// When a run can't be carried out.
+    /// When none can be carried out, or the machine or server can't do it at all.
     pub async fn scenario(
         &self,
         scenario: &'static Scenario,
         repair: bool,
         tell: impl Fn(Place, Phase),
-        mut seen: impl FnMut(Place, &RunReport),
+        mut seen: impl FnMut(Place, Result<&RunReport, &ScenarioError>),
     ) -> Result<ScenarioReport, ScenarioError> {
         let mut report = ScenarioReport {
             name: scenario.name.to_owned(),
@@ -136,6 +137,7 @@ impl Runner {
             load: String::new(),
             repair,
             runs: Vec::new(),
+            not_run: Vec::new(),
         };
         for repetition in 1..=self.repetitions {
             let place = Place {
@@ -143,9 +145,18 @@ impl Runner {
                 repair,
                 repetition,
             };
-            let run = self.once(place, &tell, &mut report).await?;
-            seen(place, &run);
-            report.runs.push(run);
+            let ran = self.once(place, &tell, &mut report).await;
+            seen(place, ran.as_ref());
+            match ran {
+                Ok(run) => report.runs.push(run),
+                Err(error) => {
+                    let last = repetition == self.repetitions;
+                    if error.is_unsupported() || (last && report.runs.is_empty()) {
+                        return Err(error);
+                    }
+                    report.not_run.push(format!("run {repetition}: {error}"));
+                }
+            }
         }
         Ok(report)
     }

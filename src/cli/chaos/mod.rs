@@ -146,7 +146,7 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
     let chosen = args.chosen(&runner.against)?;
     let began_at = wall_us();
     let progress = Progress::new(args.json, chosen.len() * args.repetitions as usize);
-    let mut scenarios = Vec::new();
+    let (mut scenarios, mut failed) = (Vec::new(), None);
     for (scenario, repair) in chosen {
         let ran = runner.scenario(
             scenario,
@@ -160,10 +160,13 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
             Err(error) if error.is_unsupported() && !named => {
                 progress.left_out(scenario.name, &error.to_string(), args.repetitions);
             }
-            Err(error) => return Err(failure(scenario, &error)),
+            Err(error) => failed = Some(failure(scenario, &error)),
         }
     }
     progress.end();
+    if let (true, Some(failure)) = (scenarios.is_empty(), &failed) {
+        return Err(failure.clone());
+    }
     let report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         began_at,
@@ -171,10 +174,13 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         scenarios,
     };
     args.tell(&report)?;
-    Ok(match report.is_sound() {
-        true => Exit::Done,
-        false => Exit::Broken,
-    })
+    let partly = report.scenarios.iter().any(|s| !s.not_run.is_empty());
+    match (report.is_sound(), failed) {
+        (false, _) => Ok(Exit::Broken),
+        (true, Some(failure)) => Err(failure),
+        (true, None) if partly => Err(Failure::new("some runs could not be carried out")),
+        (true, None) => Ok(Exit::Done),
+    }
 }
 
 fn failure(scenario: &Scenario, error: &ScenarioError) -> Failure {

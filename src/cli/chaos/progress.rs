@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::chaos::report::RunReport;
-use crate::chaos::scenario::{Phase, Place};
+use crate::chaos::scenario::{Phase, Place, ScenarioError};
 
 const TEMPLATE: &str = "{bar:24} {pos}/{len} {spinner} {msg} ({elapsed})";
 
@@ -47,8 +47,12 @@ impl Progress {
     }
 
     /// A run has finished.
-    pub fn finished(&self, place: Place, run: &RunReport) {
+    pub fn finished(&self, place: Place, ran: Result<&RunReport, &ScenarioError>) {
         self.bar.inc(1);
+        let run = match ran {
+            Ok(run) => run,
+            Err(error) => return self.say(&format!("{}: NOT RUN: {error}", title(place))),
+        };
         let judged = &run.judgement;
         let recovery: Option<Vec<u64>> = judged.shards.iter().map(|s| s.recovery).collect();
         let recovery = recovery.and_then(|shards| shards.into_iter().max());
