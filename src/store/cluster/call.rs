@@ -178,6 +178,11 @@ impl<C: Call> Trial<'_, C> {
         let refusal = match fault {
             Fault::NotSent(NotSent::NoLink(StoreErrorKind::Refused, _)) => return Step::GiveUp,
             Fault::NotSent(NotSent::TooManyUnanswered) => return Step::GiveUp,
+            // Cut off from its peers, it is reached and serves nobody: another may have taken over.
+            Fault::NotSent(NotSent::ClusterDown) => {
+                self.shared.refresh.notify_one();
+                return Step::Again(Next::Owner, PAUSE_MAX);
+            }
             // It ends when the connection comes, or another node takes over.
             Fault::NotSent(_) => return Step::Again(Next::Owner, PAUSE_MAX),
             Fault::Silent => return Step::GiveUp,
