@@ -3,6 +3,7 @@
 mod charging;
 mod faults;
 mod fleet;
+mod logging;
 mod redirects;
 mod refusals;
 mod repair;
