@@ -45,11 +45,29 @@ async fn run(name: &str, repair: bool) -> Result<RunReport, ScenarioError> {
     Ok(run)
 }
 
-/// Runs a scenario whose promises must hold.
+/// How often a scenario is run until nothing is late in it.
+const ATTEMPTS_MAX: usize = 3;
+
+/// What a machine that stands still brings about by itself. A wrong answer it can't.
+fn is_lateness(broken: &str) -> bool {
+    broken.ends_with("never came back") || broken.ends_with("calls past their deadline")
+}
+
+/// Runs a scenario whose promises must hold: no answer may be wrong in any attempt, and in one of
+/// them nothing may be late.
 async fn keeps_its_promises(name: &str, repair: bool) -> RunReport {
-    let run = run(name, repair)
-        .await
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut attempt = 1;
+    let run = loop {
+        let run = run(name, repair)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let is_late = !run.broken.is_empty() && run.broken.iter().all(|what| is_lateness(what));
+        if !is_late || attempt == ATTEMPTS_MAX {
+            break run;
+        }
+        println!("{name}, attempt {attempt}: {:?}", run.broken);
+        attempt += 1;
+    };
     assert!(run.broken.is_empty(), "{name}: {:?}", run.broken);
     let judged = &run.judgement;
     assert_eq!(judged.checks, judged.admitted + judged.denied);
