@@ -23,6 +23,10 @@ use tidegate::store::cluster::script::{ChargeScript, Scripts};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, Store};
 
+/// The allocator that the binary has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SUBJECTS: usize = 10_000;
 const TASKS: usize = 512;
 const ROUND: Duration = Duration::from_secs(3);
@@ -203,13 +207,14 @@ impl Bare {
         let (scripts, prefix) = (Scripts::default(), KeyPrefix::default());
         let calls = targets.iter().map(|target| {
             let call = call(target);
-            let id = Value::from(call.requests[0].id.as_str());
+            let id = call.requests[0].id.clone();
             let script = ChargeScript::new(&scripts, &prefix, call).expect("a script");
             let mut args = script.args(false);
             let keys_len: usize = text(args.remove(1)).parse().expect("a number");
             let keys = args.drain(1..=keys_len).map(text).collect();
             args.remove(0);
-            let id = args.iter().position(|arg| *arg == id).expect("the id");
+            let is_id = |arg: &Value| arg.as_bytes() == Some(id.as_str().as_bytes());
+            let id = args.iter().position(is_id).expect("the id");
             (keys, args, id)
         });
         let calls = calls.collect();
