@@ -96,7 +96,13 @@ async fn a_busy_server_is_waited_for() {
             .await
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let error = store.charge(charge(&target, 1, 200)).await.unwrap_err();
+    // On a busy machine the server's word may come later than that.
+    let mut error = store.charge(charge(&target, 1, 200)).await.unwrap_err();
+    let mut silent = 0;
+    while error.kind == StoreErrorKind::Deadline && silent < 5 {
+        silent += 1;
+        error = store.charge(charge(&target, 1, 1_000)).await.unwrap_err();
+    }
     is(&error, StoreErrorKind::Overloaded, false, "BUSY");
     let waiting = tokio::spawn({
         let (store, call) = (Arc::clone(&store), charge(&target, 1, 5_000));
@@ -106,7 +112,9 @@ async fn a_busy_server_is_waited_for() {
     cluster.run(0, &["SCRIPT", "KILL"]).await.unwrap();
     endless.await.unwrap().unwrap();
     assert!(waiting.await.unwrap().unwrap().outcomes[0].is_admitted());
-    assert_eq!(used(&store, &target).await, 2);
+    // What was silent may have been charged all the same; what was refused was not.
+    let used = used(&store, &target).await;
+    assert!((2..=2 + silent).contains(&used), "{used}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
