@@ -2,7 +2,7 @@
 //! what is learned from the answer, and the lease that may ride along. Never decides by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -16,14 +16,18 @@ use super::local::denial_bounds;
 use super::options::LocalStage;
 use super::target_state::{Asking, Taken, TargetState};
 use crate::clock::Clock;
-use crate::model::{Algorithm, ChargeId, ClockSource, Cost, Target};
+use crate::model::{Algorithm, ChargeId, ClockSource, Cost, Micros, Target, Timestamp};
 use crate::store::{
     CallClock, CallKind, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, IdSource, Outcome,
     RefundCall, Refunded, Store, StoreError, StoreErrorKind,
 };
 
-/// tokio's timers may be this late; deadlines are set so much earlier.
-const TIMER_LATENESS: Duration = Duration::from_millis(1);
+/// tokio's timers are up to a millisecond late, and whoever they wake waits for its turn;
+/// deadlines are set so much earlier.
+const TIMER_LATENESS: Duration = Duration::from_millis(2);
+
+/// A reason for outages that was not met for so long is told again.
+const TOLD_AGAIN_AFTER: Micros = Micros::from_secs(10);
 
 /// One check of a call.
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub(super) struct Engine<S> {
     pub counters: Counters,
     pub breakers: Breakers,
     deadline: Duration,
+    /// When each reason was last met, in the order of [`OutageReason::ALL`].
+    met_us: [AtomicU64; OutageReason::ALL.len()],
 }
 
 impl<S: Store> Engine<S> {
@@ -60,6 +66,7 @@ impl<S: Store> Engine<S> {
             denials: denial_bounds(&options),
             breakers: Breakers::new(options.breaker),
             counters: Counters::default(),
+            met_us: Default::default(),
             store,
             clock,
             ids,
@@ -81,6 +88,23 @@ impl<S: Store> Engine<S> {
     /// fewer than the configuration says.
     pub(super) fn nodes(&self) -> u32 {
         self.fleet.live().max(self.options.nodes_min)
+    }
+
+    /// A check is decided without the store. The first of many is told, but for what a breaker's
+    /// own line tells.
+    pub(super) fn degraded(&self, reason: OutageReason, now: Timestamp) {
+        self.counters.degraded(reason);
+        if matches!(reason, OutageReason::BreakerOpen) {
+            return;
+        }
+        let met = &self.met_us[reason as usize];
+        let before = Timestamp::from_micros(met.swap(now.as_micros(), Ordering::Relaxed));
+        if now.since(before) >= TOLD_AGAIN_AFTER {
+            tracing::warn!(
+                reason = reason.name(),
+                "checks are decided without the store, by their policies' outage choices"
+            );
+        }
     }
 
     /// The breaker of `state`'s shard.

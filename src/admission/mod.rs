@@ -217,8 +217,9 @@ impl<S: Store> Admission<S> {
         };
         let engine = &self.engine;
         let outage = |reason| {
-            engine.counters.degraded(reason);
-            outage::decide(engine, state, cost, engine.clock.now())
+            let now = engine.clock.now();
+            engine.degraded(reason, now);
+            outage::decide(engine, state, cost, now)
         };
         let answer = match ask::ask(engine, state, rider, outage).await {
             Asked::Carried(Carried::Decided(outcome)) => Answer::Store(outcome),

@@ -6,6 +6,7 @@ mod cancelling;
 mod denials;
 mod lanes;
 mod leases;
+mod log_lines;
 mod model_store;
 mod node_ceilings;
 mod outages;
