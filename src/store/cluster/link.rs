@@ -237,6 +237,7 @@ fn failure_of(error: &Error) -> LinkFailure {
     let kind = match error.kind() {
         ErrorKind::Auth | ErrorKind::Tls | ErrorKind::Config => StoreErrorKind::Refused,
         _ if tls => StoreErrorKind::Refused,
+        _ if details.starts_with("LOADING") => StoreErrorKind::Overloaded,
         _ => StoreErrorKind::Unavailable,
     };
     let why = match tls {
