@@ -116,6 +116,7 @@ impl<S: Store> LimiterBuilder<S> {
         if self.deadline < Duration::from_millis(1) || self.deadline > DEADLINE_MAX {
             return Err(BuildError::Deadline(self.deadline));
         }
+        self.store.prepare(&self.policies);
         let snapshot = Snapshot {
             policies: Arc::new(self.policies),
             revision: 0,

@@ -213,6 +213,7 @@ impl<S: Store> Limiter<S> {
     /// Puts other policies in force, from the next check on. What was used stays used.
     pub fn replace_policies(&self, policies: Policies) {
         let policies = Arc::new(policies);
+        self.store.prepare(&policies);
         let before = self.policies.rcu(|before| Snapshot {
             policies: Arc::clone(&policies),
             revision: before.revision + 1,

@@ -33,19 +33,6 @@ macro_rules! either {
     };
 }
 
-impl AnyStore {
-    /// Makes ready what these policies need, so that no check has to wait for it.
-    pub fn prepare(&self, policies: &Policies) {
-        match self {
-            AnyStore::Memory(_) => {
-                let _ = policies;
-            }
-            #[cfg(feature = "cluster")]
-            AnyStore::Cluster(store) => store.prepare(policies),
-        }
-    }
-}
-
 impl Store for AnyStore {
     async fn charge(&self, call: ChargeCall) -> Result<ChargeReply, StoreError> {
         either!(self, store => store.charge(call).await)
@@ -69,6 +56,10 @@ impl Store for AnyStore {
 
     fn recoveries(&self) -> u64 {
         either!(self, store => store.recoveries())
+    }
+
+    fn prepare(&self, policies: &Policies) {
+        either!(self, store => store.prepare(policies))
     }
 
     fn shard_of(&self, target: &Target) -> ShardId {

@@ -27,7 +27,7 @@ pub use fleet::{FleetNews, FleetStore, Listen};
 pub(crate) use id_source::IdSource;
 pub use shard::{ShardEvent, ShardId, SlotRanges};
 
-use crate::model::{ChargeId, Cost, Micros, Retry, Target, Timestamp};
+use crate::model::{ChargeId, Cost, Micros, Policies, Retry, Target, Timestamp};
 
 /// Requests that one call carries at most: longer ones would hold a store up too long.
 pub const REQUESTS_MAX: usize = 256;
@@ -226,6 +226,12 @@ pub trait Store: Send + Sync + 'static {
     fn shard_of(&self, target: &Target) -> ShardId {
         let _ = target;
         ShardId::WHOLE
+    }
+
+    /// These policies are in force from now on: what their checks will need is made ready, so that
+    /// no check has to wait for it. Never waits, and is no promise.
+    fn prepare(&self, policies: &Policies) {
+        let _ = policies;
     }
 
     /// How often something happened so far that may have ended a shard's trouble: another node

@@ -40,6 +40,11 @@ async fn denied_and_leased_checks_wait_for_nothing_and_the_others_for_a_round_tr
         "{least:?} for a round trip of {:?}",
         2 * ONE_WAY
     );
+    for n in 0..cluster.node_count() {
+        let errors = cluster.run(n, &["INFO", "errorstats"]).await.unwrap();
+        let errors = errors.text().unwrap();
+        assert!(!errors.contains("NOSCRIPT"), "a second trip: {errors}");
+    }
     node.check(&check("k0")).await.unwrap();
     for _ in 0..500 {
         let denied = at_once(node.check(&check("k0"))).await.expect("at once");

@@ -272,7 +272,7 @@ async fn prepared_scripts_are_there_before_the_first_call() {
     for node in 0..cluster.node_count() {
         eventually("the scripts", async || {
             let memory = cluster.info(node, &["INFO", "memory"], "number_of_cached_scripts");
-            memory.await.unwrap().parse::<u32>().unwrap() == 7
+            memory.await.unwrap().parse::<u32>().unwrap() == 9
         })
         .await;
     }

@@ -211,6 +211,12 @@ fn the_page_stands_alone_and_says_what_broke() {
             .len(),
         90
     );
+    let table = std::fs::read_to_string(path.with_file_name("chaos.md")).unwrap();
+    let rows: Vec<&str> = table.lines().take_while(|l| l.starts_with('|')).collect();
+    assert_eq!(rows.len(), 2 + report().scenarios.len());
+    let columns = rows[0].matches('|').count();
+    assert!(rows.iter().all(|row| row.matches('|').count() == columns));
+    assert!(rows[2].starts_with("| kill, unrepaired | 2 | "), "{table}");
     if let Some(keep) = std::env::var_os("TIDEGATE_KEEP_REPORT") {
         report().write_to(std::path::Path::new(&keep)).unwrap();
     }

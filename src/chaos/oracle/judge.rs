@@ -11,6 +11,7 @@ use super::history::{AnsweredBy, Record, Verdict};
 use super::law::{CeilingKey, CeilingLaw, Law};
 use super::service::{Service, service};
 use super::window::{self, Pile, Span, Use};
+use crate::model::ClockSource;
 
 /// How many of the worst ceilings a judgement lists.
 const CEILINGS_LISTED_MAX: usize = 10;
@@ -92,12 +93,15 @@ struct Counted {
 pub fn judge(records: &[Record], law: &Law) -> Judgement {
     let mut judgement = tally(records, law);
     let counted = count(records, law);
+    let overtaking = overtaking(records, law);
     judgement.unknown = records.iter().filter(|r| is_unknown(r)).count() as u64;
     for (key, counted) in &counted {
         if !counted.law.exact {
             continue;
         }
         let CeilingLaw { limit, window, .. } = counted.law;
+        let overtaking = overtaking.get(key.policy.as_str()).copied();
+        let window = window.saturating_sub(overtaking.unwrap_or(0));
         let certain = window::certain(&counted.admitted, window, limit);
         judgement.wrongly_admitted += certain.excess;
         judgement.wrongly_admitted_possible +=
@@ -113,6 +117,22 @@ pub fn judge(records: &[Record], law: &Law) -> Judgement {
     judgement.wrongly_denied = wrongly_denied(records, law, &counted);
     judgement.shards = shards(records, law);
     judgement
+}
+
+/// By how much calls may have overtaken each other, by policy, where callers' clocks stamp them:
+/// one that comes late with an earlier instant looks like a clock that stepped back, and what was
+/// charged after that instant is dated back to it. That skew is the callers' own.
+fn overtaking<'a>(records: &'a [Record], law: &Law) -> HashMap<&'a str, u64> {
+    let mut longest: HashMap<&str, u64> = HashMap::new();
+    for record in records.iter().filter(|r| is_counted(r)) {
+        let policy = law.policies.get(&record.policy);
+        if policy.is_some_and(|policy| policy.clock == ClockSource::Caller) {
+            let took = record.answered.saturating_sub(record.sent);
+            let longest = longest.entry(&record.policy).or_default();
+            *longest = took.max(*longest);
+        }
+    }
+    longest
 }
 
 fn broken(key: &CeilingKey, limit: u64, certain: Pile) -> CeilingJudgement {

@@ -213,7 +213,7 @@ fn worst_ceilings(page: &mut String, run: &RunReport) {
 }
 
 /// A scenario's name; with or without repair where it was run both ways.
-fn name(name: &str, repair: bool, report: &Report) -> String {
+pub(super) fn name(name: &str, repair: bool, report: &Report) -> String {
     let same = report.scenarios.iter().filter(|other| other.name == name);
     match (same.count() > 1, repair) {
         (false, _) => name.to_owned(),
@@ -251,7 +251,7 @@ fn milliseconds(ms: f64) -> String {
 }
 
 /// `1234567` as `1,234,567`.
-fn grouped(n: u64) -> String {
+pub(super) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

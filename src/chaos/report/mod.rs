@@ -1,7 +1,9 @@
-//! What a chaos run found: figures for scripts ([`Summary`]), everything for machines (JSON), and
-//! one page for people, with a plot a fault and no file beside it. Never judges: the oracle did.
+//! What a chaos run found: figures for scripts ([`Summary`]), everything for machines (JSON), one
+//! page for people, with a plot a fault and no file beside it, and its table in Markdown. Never
+//! judges: the oracle did.
 
 mod html;
+mod markdown;
 mod plot;
 mod style;
 mod summary;
@@ -109,7 +111,7 @@ impl Report {
         self.scenarios.iter().map(Summary::of).collect()
     }
 
-    /// Writes `chaos.html` and `chaos.json` into a directory, which is made when it is missing;
+    /// Writes `chaos.html`, `chaos.md` and `chaos.json` into a directory, made when it is missing;
     /// returns the page's path.
     ///
     /// # Errors
@@ -118,6 +120,7 @@ impl Report {
         std::fs::create_dir_all(dir)?;
         let page = dir.join("chaos.html");
         std::fs::write(&page, html::page(self))?;
+        std::fs::write(dir.join("chaos.md"), markdown::table(self))?;
         let json = serde_json::to_vec(self)?;
         std::fs::write(dir.join("chaos.json"), json)?;
         Ok(page)

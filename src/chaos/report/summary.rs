@@ -63,6 +63,8 @@ pub struct Summary {
     /// From the fault to full service, on the shard that took longest; absent when no repetition
     /// recovered.
     pub recovery_ms: Option<Spread>,
+    /// The same, shard by shard; absent where a repetition's never came back.
+    pub recovery_by_shard_ms: Vec<Option<Spread>>,
     /// Repetitions in which a shard never came back.
     pub not_recovered: usize,
     /// The longest time between two answers of the store on one shard, as one instance saw it.
@@ -115,6 +117,7 @@ impl Summary {
             past_deadline: sum(|run| run.judgement.past_deadline),
             not_recovered: runs.len() - recoveries.len(),
             recovery_ms: Spread::of(recoveries),
+            recovery_by_shard_ms: by_shard(runs),
             without_service_ms: Spread::of(gaps.collect()),
             takeover_ms: Spread::of(runs.iter().filter_map(|run| run.takeover).collect()),
             after_takeover_ms: Spread::of(
@@ -126,6 +129,16 @@ impl Summary {
             missed: runs.iter().filter(|run| !run.missed.is_empty()).count(),
         }
     }
+}
+
+fn by_shard(runs: &[RunReport]) -> Vec<Option<Spread>> {
+    let counts = runs.iter().map(|run| run.judgement.shards.len());
+    let of_shard = |shard: usize| {
+        let recovery = |run: &RunReport| run.judgement.shards.get(shard)?.recovery;
+        let all: Option<Vec<u64>> = runs.iter().map(recovery).collect();
+        Spread::of(all?)
+    };
+    (0..counts.min().unwrap_or(0)).map(of_shard).collect()
 }
 
 /// From the fault to full service on all shards; `None` when one never came back.

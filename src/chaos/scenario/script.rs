@@ -124,8 +124,8 @@ async fn for_a_while(
     let active = fault.apply(cluster).await?;
     let in_force = wall_us();
     stage.pause_ms(ms).await;
-    let end = stage.mark("it ends");
     active.heal(cluster).await?;
+    let end = stage.mark("it has ended");
     Ok(Moments {
         recovery_from: end,
         lost_until: in_force + ON_THE_WAY,

@@ -91,7 +91,7 @@ pub(super) struct ChaosArgs {
     #[arg(long, env = "TIDEGATE_NO_LOCAL_STAGE")]
     no_local_stage: bool,
 
-    /// Directory for chaos.html, chaos.json, and the histories of runs that broke a promise
+    /// Directory for chaos.html, chaos.md, chaos.json, and the histories of runs that broke a promise
     #[arg(long, value_name = "DIR", env = "TIDEGATE_REPORT")]
     report: Option<PathBuf>,
 

@@ -147,6 +147,9 @@ impl<C: Call> Trial<'_, C> {
                 Err(fault) => fault,
             };
             self.doubt |= !fault.proves_not_run();
+            if fault == Fault::Silent {
+                self.shared.doubt();
+            }
             last = Some((fault.kind(), fault.describe(node.address())));
             if self.doubt && !self.call.may_repeat() {
                 return Err(self.error(fault.kind(), fault.describe(node.address())));

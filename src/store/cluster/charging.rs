@@ -8,7 +8,7 @@ use fred::types::Value;
 use super::ClusterStore;
 use super::call::{Call, run};
 use super::script::{ChargeScript, RefundScript, reset_keys};
-use crate::model::{HashTag, Slot, Target};
+use crate::model::{HashTag, Policies, Slot, Target};
 use crate::store::{
     CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store,
     StoreError, StoreErrorKind,
@@ -66,6 +66,10 @@ impl Store for ClusterStore {
 
     fn recoveries(&self) -> u64 {
         self.shared.recoveries.load(Ordering::Relaxed)
+    }
+
+    fn prepare(&self, policies: &Policies) {
+        self.load_scripts_of(policies);
     }
 
     fn shard_of(&self, target: &Target) -> ShardId {

@@ -3,6 +3,7 @@
 //! Never sends a call twice, and never outlives its socket: once closed it stays so.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::address::NodeAddress;
 use super::fault::{Fault, NotSent};
+use super::script::Script;
 use super::source::ScriptSet;
 use crate::store::StoreErrorKind;
 
@@ -168,20 +170,29 @@ impl Connection {
         args: Vec<Value>,
         deadline: Instant,
     ) -> Result<Value, Fault> {
+        let commands = vec![("ASKING", Vec::new()), (name, args)];
+        let mut replies = self.together(commands, deadline).await?;
+        let no_reply = || Err(Fault::Lost("no reply".into()));
+        replies.pop().unwrap_or_else(no_reply)
+    }
+
+    /// Sends commands in one write, with nobody else's between them.
+    async fn together(
+        &self,
+        commands: Vec<(&'static str, Vec<Value>)>,
+        deadline: Instant,
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
         let fault = |error: &fred::error::Error| Fault::from_fred(error, &self.node);
-        // One write: another caller's command in between would use up the ASKING.
         let pipeline = self.client.pipeline();
-        for (name, args) in [("ASKING", Vec::new()), (name, args)] {
+        for (name, args) in commands {
             let command = CustomCommand::new_static(name, ANY_SLOT, false);
             let queued = pipeline.custom::<Value, Value>(command, args).await;
             queued.map_err(|e| fault(&e))?;
         }
         let replies = tokio::time::timeout(left(deadline), pipeline.try_all::<Value>());
-        let mut replies = replies.await.map_err(|_| Fault::Silent)?;
-        match replies.pop() {
-            Some(reply) => reply.map_err(|e| fault(&e)),
-            None => Err(Fault::Lost("no reply".into())),
-        }
+        let replies = replies.await.map_err(|_| Fault::Silent)?;
+        let read = |reply: Result<_, _>| reply.map_err(|e| fault(&e));
+        Ok(replies.into_iter().map(read).collect())
     }
 
     /// Sends a command that has a key, unless the node holds the cluster for broken: its refusal
@@ -202,12 +213,16 @@ impl Connection {
         }
     }
 
-    /// Loads every script, and checks that the server knows it by our hash.
+    /// Loads every script in one round trip, and checks that the server knows each by our hash.
     pub async fn load(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
-        for script in scripts.in_use() {
-            let args = vec!["LOAD".into(), script.text()];
-            let loaded = self.command("SCRIPT", args, deadline).await?;
-            if loaded != script.sha1() {
+        let scripts = scripts.in_use();
+        let load = |script: &Arc<Script>| ("SCRIPT", vec!["LOAD".into(), script.text()]);
+        let call = self.admit()?;
+        let commands = scripts.iter().map(load).collect();
+        let replies = self.together(commands, deadline).await?;
+        self.answered.fetch_max(call, Ordering::Relaxed);
+        for (script, loaded) in scripts.iter().zip(replies) {
+            if loaded? != script.sha1() {
                 let name = script.name();
                 return Err(Fault::Lost(format!("script {name} has another hash there")));
             }

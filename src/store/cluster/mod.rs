@@ -54,6 +54,7 @@ use shared::Shared;
 pub struct ClusterStore {
     shared: Arc<Shared>,
     router: Arc<Router>,
+    runtime: tokio::runtime::Handle,
     _keeper: Owned<()>,
     _repairer: Owned<()>,
 }
@@ -65,9 +66,8 @@ impl ClusterStore {
     /// When the options contradict themselves, a TLS file can't be read, or no tokio runtime
     /// runs here. Never because a server can't be reached.
     pub fn connect(options: ClusterOptions) -> Result<Self, ClusterOptionsError> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(ClusterOptionsError::NoRuntime);
-        }
+        let runtime =
+            tokio::runtime::Handle::try_current().map_err(|_| ClusterOptionsError::NoRuntime)?;
         if let Some(key) = preflight::stray_key(&options.key_prefix) {
             return Err(ClusterOptionsError::StrayKey(key));
         }
@@ -77,6 +77,7 @@ impl ClusterStore {
         Ok(ClusterStore {
             shared,
             router,
+            runtime,
             _keeper: keeper,
             _repairer: repairer,
         })

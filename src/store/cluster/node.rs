@@ -2,7 +2,7 @@
 //!
 //! Never knows which slots it serves.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -67,6 +67,8 @@ pub(super) struct Node {
     /// Counts how often the scripts were loaded after they had been lost.
     scripts_loaded: AtomicU64,
     scripts_loading: tokio::sync::Mutex<()>,
+    /// It didn't answer the last reading of the slot table in time.
+    late: AtomicBool,
     _keepers: Vec<Owned<()>>,
 }
 
@@ -86,6 +88,7 @@ impl Node {
             turn: AtomicUsize::new(0),
             scripts_loaded: AtomicU64::new(0),
             scripts_loading: tokio::sync::Mutex::new(()),
+            late: AtomicBool::new(false),
             _keepers: keepers,
         })
     }
@@ -96,6 +99,11 @@ impl Node {
 
     pub fn info(&self) -> NodeInfo {
         self.state.seen().info.clone()
+    }
+
+    /// Whether it was late with its last answer about the slot table; from now on it is, or isn't.
+    pub fn was_late(&self, is_late: bool) -> bool {
+        self.late.swap(is_late, Ordering::Relaxed)
     }
 
     /// Why it can't be reached; nothing while it can.

@@ -49,7 +49,8 @@ pub struct ClusterOptions {
     pub silence_max: Duration,
     /// How often the slot table is read anew while all is well.
     pub refresh_period: Duration,
-    /// How often it is read anew while a shard has no primary that can be reached.
+    /// How often it is read anew while a shard has no primary that can be reached, or a call waited
+    /// in vain lately; the older the trouble, the less often.
     pub refresh_period_in_trouble: Duration,
     /// The shortest time between two readings, whoever asks for them.
     pub refresh_gap_min: Duration,
@@ -110,8 +111,8 @@ impl ClusterOptions {
             probe_period: Duration::from_millis(250),
             silence_max: Duration::from_secs(2),
             refresh_period: Duration::from_secs(10),
-            refresh_period_in_trouble: Duration::from_millis(50),
-            refresh_gap_min: Duration::from_millis(50),
+            refresh_period_in_trouble: Duration::from_millis(20),
+            refresh_gap_min: Duration::from_millis(20),
             views_per_refresh_max: 7,
             nodes_max: 1_024,
             journal_len_max: 65_536,

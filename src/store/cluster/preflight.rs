@@ -11,7 +11,7 @@ use fred::types::Value;
 
 use super::ClusterStore;
 use super::node::Node;
-use super::script::{ChargeScript, RefundScript, Scripts, reset_keys};
+use super::script::{ChargeScript, RefundScript, ReplayScript, Scripts, reset_keys};
 use crate::model::{
     Algorithm, Allowance, Ceiling, CeilingRule, ChargeId, KeyPrefix, Micros, Policies, Policy,
     PolicyName, Quota, Region, Slot, Subject, Target,
@@ -81,13 +81,17 @@ pub(super) async fn disputed_key(prefix: &KeyPrefix, node: &Node) -> Option<Stri
 impl ClusterStore {
     /// Composes the scripts of these policies and loads them on every node, so that no call has
     /// to. Without it the first call of each kind on each node takes two round trips more.
-    pub fn prepare(&self, policies: &Policies) {
+    pub(super) fn load_scripts_of(&self, policies: &Policies) {
+        let before = self.shared.scripts.in_use().len();
         for policy in policies.iter() {
             compose_all(&self.shared.scripts.charging, self.key_prefix(), policy);
         }
+        if self.shared.scripts.in_use().len() == before {
+            return;
+        }
         for node in self.router.nodes() {
             let shared = Arc::clone(&self.shared);
-            tokio::spawn(async move {
+            self.runtime.spawn(async move {
                 let deadline = Instant::now() + LOAD_WAIT_MAX;
                 let Ok(connection) = node.connection() else {
                     return; // It gets them when it is greeted.
@@ -164,18 +168,18 @@ fn compose(scripts: &Scripts, prefix: &KeyPrefix, target: &Arc<Target>, id: &Cha
             let _ = ChargeScript::new(scripts, prefix, call);
         }
     }
-    let (target, id, cost) = (Arc::clone(target), id.clone(), None);
-    RefundScript::new(
-        scripts,
-        prefix,
-        RefundCall {
-            target,
-            id,
-            cost,
-            clock,
-            deadline,
-        },
-    );
+    let refund = RefundCall {
+        target: Arc::clone(target),
+        id: id.clone(),
+        cost: None,
+        clock,
+        deadline,
+    };
+    RefundScript::new(scripts, prefix, refund);
+    let is_log = |ceiling: &Ceiling| ceiling.algorithm == Algorithm::SlidingLog;
+    if target.ceilings.iter().any(is_log) {
+        ReplayScript::new(scripts, prefix, Arc::clone(target), Vec::new(), deadline);
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +197,7 @@ mod tests {
         let policy = Arc::clone(&samples()[0].policy);
         let scripts = Scripts::default();
         compose_all(&scripts, &KeyPrefix::default(), &policy);
-        // Charge, peek and refund, of two logs and of one.
-        assert_eq!(scripts.composed().len(), 6);
+        // Charge, peek, refund and replay, of two logs and of one.
+        assert_eq!(scripts.composed().len(), 8);
     }
 }

@@ -16,6 +16,8 @@ use super::view::View;
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
 /// How long the others may take after it: a paused node must not delay what the rest know.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(100);
+/// And how long those that were late the last time already.
+const LATE_WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// The views of these nodes, of those that answer in time; of the others why there is none.
 pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<Result<View, String>> {
@@ -64,15 +66,33 @@ where
 {
     let begun = Instant::now();
     let mut asked = JoinSet::new();
+    let mut awaited = 0_usize;
     for node in nodes {
-        asked.spawn(ask(Arc::clone(node), begun + FIRST_WAIT_MAX));
+        // Late until it has answered.
+        let is_awaited = !node.was_late(true);
+        awaited += usize::from(is_awaited);
+        let answer = ask(Arc::clone(node), begun + FIRST_WAIT_MAX);
+        let node = Arc::clone(node);
+        asked.spawn(async move {
+            let answer = answer.await;
+            node.was_late(false);
+            (is_awaited, answer)
+        });
     }
     let mut answers = Vec::with_capacity(nodes.len());
     let mut until = begun + FIRST_WAIT_MAX;
     while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), asked.join_next()).await {
-        if let Ok(Some(answer)) = answer {
-            answers.push(answer);
-            until = until.min(Instant::now() + OTHERS_WAIT_MAX);
+        let Ok((was_awaited, answer)) = answer else {
+            continue;
+        };
+        awaited -= usize::from(was_awaited);
+        answers.extend(answer);
+        if !answers.is_empty() {
+            let wait = match awaited {
+                0 => LATE_WAIT_MAX,
+                _ => OTHERS_WAIT_MAX,
+            };
+            until = until.min(Instant::now() + wait);
         }
     }
     answers

@@ -27,7 +27,7 @@ use crate::store::{Readiness, ShardEvent, ShardId, SlotRanges};
 /// The longest pause between readings in trouble; it grows with the trouble's age.
 const TROUBLE_PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A trouble's age divided by this is the pause between its readings.
-const TROUBLE_AGE_PARTS: u32 = 40;
+const TROUBLE_AGE_PARTS: u32 = 100;
 
 /// The slot table and who keeps it.
 pub(super) struct Router {
@@ -92,7 +92,8 @@ impl Router {
                 () = tokio::time::sleep(period) => {}
             }
             self.refresh().await;
-            trouble = self.trouble().map(|_| trouble.unwrap_or_else(Instant::now));
+            let is_troubled = self.shared.is_in_doubt() || self.trouble().is_some();
+            trouble = is_troubled.then(|| trouble.unwrap_or_else(Instant::now));
             tokio::time::sleep(self.shared.options.refresh_gap_min).await;
         }
     }
