@@ -7,9 +7,8 @@
 //! Probing => (Closed | Open)      it was answered; or it failed, and the cool-down doubles
 //! ```
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::model::{Micros, Timestamp};
 use crate::store::{ShardId, StoreError};
@@ -80,7 +79,7 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    fn new(shard: ShardId, options: BreakerOptions) -> Self {
+    pub(super) fn new(shard: ShardId, options: BreakerOptions) -> Self {
         Breaker {
             shard,
             options,
@@ -100,7 +99,8 @@ impl Breaker {
     }
 
     /// So often the store got over some trouble: when that is news, a cool-down is over, for
-    /// what it waited for may have come.
+    /// what it waited for may have come. A probe that is out meanwhile may be waiting for what is
+    /// gone: when it fails, the next one follows at once.
     pub(super) fn hear(&self, recoveries: u64) {
         if self.recoveries.load(Ordering::Relaxed) == recoveries {
             return;
@@ -111,7 +111,7 @@ impl Breaker {
             self.cool_down_us
                 .store(self.options.cool_down.get(), Ordering::Relaxed);
             let due = open_until(Timestamp::default());
-            // Should a probe have begun meanwhile, it tries the shard anyway.
+            // Should a probe have begun meanwhile, its end will see the news.
             let _ = self
                 .word
                 .compare_exchange(word, due, Ordering::AcqRel, Ordering::Acquire);
@@ -144,6 +144,7 @@ impl Breaker {
             }
         };
         Some(Permit {
+            recoveries: self.recoveries.load(Ordering::Relaxed),
             breaker: Arc::clone(self),
             is_probe,
             is_told: false,
@@ -163,8 +164,15 @@ impl Breaker {
         tracing::info!(shard = %self.shard, "breaker closed: the store answers again");
     }
 
-    fn failed(&self, is_probe: bool, now: Timestamp, error: &StoreError) {
-        if is_probe {
+    fn failed(&self, permit: &Permit, now: Timestamp, error: &StoreError) {
+        if permit.is_probe && permit.recoveries != self.recoveries.load(Ordering::Relaxed) {
+            self.cool_down_us
+                .store(self.options.cool_down.get(), Ordering::Relaxed);
+            self.word
+                .store(open_until(Timestamp::default()), Ordering::Release);
+            return;
+        }
+        if permit.is_probe {
             let cool_down = self.cool_down_us.load(Ordering::Relaxed);
             let next = cool_down
                 .saturating_mul(2)
@@ -203,6 +211,8 @@ impl Breaker {
 #[derive(Debug)]
 pub(super) struct Permit {
     breaker: Arc<Breaker>,
+    /// The store's recoveries when it was given.
+    recoveries: u64,
     is_probe: bool,
     is_told: bool,
 }
@@ -214,7 +224,7 @@ impl Permit {
         match result {
             Err(error) if error.is_transient() => {
                 self.is_told = true;
-                self.breaker.failed(self.is_probe, now, error);
+                self.breaker.failed(&self, now, error);
             }
             _ => {
                 self.is_told = true;
@@ -233,57 +243,9 @@ impl Drop for Permit {
     }
 }
 
-/// The breakers of a store's shards, made as shards are met.
-#[derive(Debug)]
-pub(super) struct Breakers {
-    options: BreakerOptions,
-    by_shard: RwLock<BTreeMap<ShardId, Arc<Breaker>>>,
-}
-
-/// Shards that get a breaker of their own; the rest share [`ShardId::WHOLE`]'s. A cluster has at
-/// most 1,000 nodes or so.
-const SHARDS_MAX: usize = 4_096;
-
-impl Breakers {
-    pub(super) fn new(options: BreakerOptions) -> Self {
-        Breakers {
-            options,
-            by_shard: RwLock::default(),
-        }
-    }
-
-    /// The breaker of `shard`.
-    pub(super) fn of(&self, shard: ShardId) -> Arc<Breaker> {
-        let known = self.by_shard.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(breaker) = known.get(&shard) {
-            return Arc::clone(breaker);
-        }
-        drop(known);
-        let mut known = self
-            .by_shard
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let shard = if known.len() < SHARDS_MAX {
-            shard
-        } else {
-            ShardId::WHOLE
-        };
-        let new = || Arc::new(Breaker::new(shard, self.options));
-        Arc::clone(known.entry(shard).or_insert_with(new))
-    }
-
-    /// Each shard's state.
-    pub(super) fn states(&self) -> Vec<(ShardId, BreakerState)> {
-        let known = self.by_shard.read().unwrap_or_else(PoisonError::into_inner);
-        known
-            .iter()
-            .map(|(shard, breaker)| (*shard, breaker.state()))
-            .collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::breakers::Breakers;
     use super::*;
     use crate::store::StoreErrorKind;
 
@@ -346,8 +308,12 @@ mod tests {
         breaker.hear(2);
         assert_eq!(breaker.state(), BreakerState::Probing, "one call is enough");
         probe.tell(&silence(), at(60));
+        let next = breaker
+            .permit(at(60))
+            .expect("there was news while it was out");
+        next.tell(&silence(), at(70));
         breaker.hear(2);
-        assert!(breaker.permit(at(259)).is_none() && breaker.permit(at(260)).is_some());
+        assert!(breaker.permit(at(269)).is_none() && breaker.permit(at(270)).is_some());
     }
 
     #[test]

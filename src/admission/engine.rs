@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::breaker::{Breaker, Breakers, Permit};
+use super::breaker::{Breaker, Permit};
+use super::breakers::Breakers;
 use super::counters::{Counters, OutageReason};
 use super::denial_cache::DenialBounds;
 use super::fleet::{Cause, FleetView, Invalidation};

@@ -12,6 +12,7 @@
 
 mod ask;
 mod breaker;
+mod breakers;
 mod carrier;
 mod counters;
 mod denial_cache;
