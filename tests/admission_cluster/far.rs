@@ -7,7 +7,7 @@ use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::chaos::proxy::Impairment;
 use tidegate::model::Source;
 
-use crate::support::{Fleet, PATIENCE, at_once, check, leased, policy, start};
+use crate::support::{Fleet, PATIENCE, at_once, check, eventually, leased, policy, start};
 
 const ONE_WAY: Duration = Duration::from_millis(40);
 
@@ -22,6 +22,12 @@ async fn denied_and_leased_checks_wait_for_nothing_and_the_others_for_a_round_tr
     let fleet = Fleet::new(&cluster, 1, &policies, &LocalStage::default(), PATIENCE).await;
     let node = &fleet.nodes[0];
     for n in 0..cluster.node_count() {
+        // The fleet's; charge, peek, refund and replay of one log.
+        eventually("the policies' scripts", async || {
+            let scripts = cluster.info(n, &["INFO", "memory"], "number_of_cached_scripts");
+            scripts.await.unwrap() == "5"
+        })
+        .await;
         cluster.proxy(n).unwrap().impair(Impairment {
             delay: ONE_WAY,
             ..Impairment::default()

@@ -4,7 +4,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
@@ -33,6 +33,8 @@ pub(super) struct Connection {
     unanswered_max: u64,
     /// Whether the node holds the cluster for whole (`cluster_state:ok`); true for a single one.
     cluster_ok: AtomicBool,
+    /// How many scripts it was given.
+    scripts: AtomicUsize,
     closed: AtomicBool,
     closing: Notify,
 }
@@ -47,6 +49,7 @@ impl Connection {
             answered: AtomicU64::new(0),
             unanswered_max: u64::try_from(unanswered_max).unwrap_or(u64::MAX),
             cluster_ok: AtomicBool::new(true),
+            scripts: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         }
@@ -227,7 +230,16 @@ impl Connection {
                 return Err(Fault::Lost(format!("script {name} has another hash there")));
             }
         }
+        self.scripts.fetch_max(scripts.len(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Loads the scripts when there are some that it wasn't given.
+    pub async fn load_new(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
+        match scripts.in_use().len() > self.scripts.load(Ordering::Relaxed) {
+            true => self.load(scripts, deadline).await,
+            false => Ok(()),
+        }
     }
 
     /// A probe that the bound doesn't stop.

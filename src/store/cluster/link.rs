@@ -90,9 +90,18 @@ impl Link {
         node.recover();
         shared.refresh.notify_one();
         shared.changed.notify_waiters();
+        let watched = async {
+            // Those that came into use between the greeting and now.
+            let deadline = Instant::now() + shared.options.connect_wait_max;
+            if let Err(fault) = connection.load_new(&shared.scripts, deadline).await {
+                let why = fault.describe(&node.address);
+                tracing::warn!(why, "the newest scripts aren't loaded yet");
+            }
+            watch(shared, &connection).await
+        };
         let failure = tokio::select! {
             ended = task.join() => ended_because(ended),
-            failure = watch(shared, &connection) => failure,
+            failure = watched => failure,
         };
         self.current.store(None);
         connection.close();

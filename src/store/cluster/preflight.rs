@@ -94,9 +94,9 @@ impl ClusterStore {
             self.runtime.spawn(async move {
                 let deadline = Instant::now() + LOAD_WAIT_MAX;
                 let Ok(connection) = node.connection() else {
-                    return; // It gets them when it is greeted.
+                    return; // It gets them when it is there.
                 };
-                if let Err(fault) = connection.load(&shared.scripts, deadline).await {
+                if let Err(fault) = connection.load_new(&shared.scripts, deadline).await {
                     let why = fault.describe(node.address());
                     tracing::warn!(why, "the scripts aren't loaded yet");
                 }
