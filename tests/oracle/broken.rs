@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use tidegate::chaos::oracle::{AnsweredBy, Loss, Record, Verdict, judge, stated_bound};
+use tidegate::model::ClockSource;
 
-use crate::law::{Ask, Logs, REGION, START, WINDOW, decide, law};
+use crate::law::{Ask, Logs, REGION, START, WINDOW, decide, law, law_by};
 use crate::sound::asks;
 
 /// A flood of checks, 500 a second for three seconds.
@@ -120,4 +121,24 @@ proptest! {
         // seconds (and a call's length) of windows can't hold more than five times that.
         prop_assert!(found.wrongly_admitted <= 3 * 5 * slack, "{found:?}");
     }
+}
+
+/// A call that took 90 ms may have come after later ones and dated them back by so much, where its
+/// own clock stamps it. It excuses what that explains and nothing more.
+#[test]
+fn by_callers_clocks_calls_that_overtake_each_other_excuse_as_much_as_they_took() {
+    let found = |clock, took| {
+        let slow = Ask {
+            answered_after: took,
+            region: "eu",
+            ..Ask::at(0)
+        };
+        let early = (0..REGION).map(|n| Ask::at(80_000 + n * 1_000));
+        let asks = early.chain([slow, Ask::at(WINDOW + 40_000)]);
+        let records: Vec<Record> = asks.map(|ask| ask.record(Verdict::Admitted)).collect();
+        judge(&records, &law_by(clock)).wrongly_admitted
+    };
+    assert_eq!(found(ClockSource::Store, 90_000), 1);
+    assert_eq!(found(ClockSource::Caller, 90_000), 0);
+    assert_eq!(found(ClockSource::Caller, 30_000), 1);
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tidegate::chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Stalls, Verdict};
 use tidegate::model::{
-    Algorithm, Allowance, CeilingRule, Micros, Policies, Policy, PolicyName, Quota,
+    Algorithm, Allowance, CeilingRule, ClockSource, Micros, Policies, Policy, PolicyName, Quota,
 };
 
 pub const WINDOW: u64 = 1_000_000;
@@ -20,10 +20,16 @@ fn rule(limit: u64) -> Option<CeilingRule> {
     })
 }
 
-/// 12 units a second over all regions, 8 in each.
+/// 12 units a second over all regions, 8 in each, by the store's clock.
 pub fn law() -> Law {
+    law_by(ClockSource::Store)
+}
+
+/// The same by either clock.
+pub fn law_by(clock: ClockSource) -> Law {
     let name = PolicyName::new("chaos").unwrap();
-    let policy = Policy::new(name, rule(GLOBAL), rule(REGION)).unwrap();
+    let mut policy = Policy::new(name, rule(GLOBAL), rule(REGION)).unwrap();
+    policy.clock = clock;
     Law {
         policies: Policies::new([policy]).unwrap(),
         deadline: 50_000,

@@ -278,7 +278,8 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "two-primaries-down",
         what: "The primaries of shards 0 and 1 die at once: no majority is left to elect anyone. \
                Two seconds later they come back with what they had on disk.",
-        promised: "Shard 2 is served all the time. The others come back with their nodes; at most \
+        promised: "Every check is decided by its deadline all the while, by the policy: without a \
+                   majority shard 2 stops serving as well. All come back with the nodes; at most \
                    what was acknowledged in the last second is admitted twice.",
         act: Act::TwoPrimariesDown,
         promise: promise(Recovery::Some, Lost::LastSecondEverywhere),
