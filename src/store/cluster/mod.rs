@@ -11,6 +11,7 @@ mod connection;
 mod fault;
 mod fleet;
 mod guard;
+mod heard;
 mod info;
 mod journal;
 mod link;

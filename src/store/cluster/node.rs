@@ -106,6 +106,11 @@ impl Node {
         self.late.swap(is_late, Ordering::Relaxed)
     }
 
+    /// Whether it was late with its last answer about the slot table.
+    pub fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed)
+    }
+
     /// Why it can't be reached; nothing while it can.
     pub fn failure(&self) -> Option<LinkFailure> {
         if self.is_up() {

@@ -5,7 +5,7 @@
 //! after the last. Never waits on behalf of a call.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use arc_swap::ArcSwap;
 use super::address::NodeAddress;
 use super::fault::Redirect;
 use super::guard::{Owned, keep_running};
+use super::heard::{Asked, Heard};
 use super::node::Node;
 use super::pool::Pool;
 use super::preflight::disputed_key;
 use super::reading;
 use super::shared::Shared;
 use super::table::Table;
-use super::view::merge;
 use crate::model::Slot;
 use crate::store::{Readiness, ShardEvent, ShardId, SlotRanges};
 
@@ -35,9 +35,10 @@ pub(super) struct Router {
     pool: Pool,
     table: ArcSwap<Table>,
     told: Mutex<Told>,
+    /// For the one reading that runs at a time.
+    heard: Mutex<Heard>,
     /// Whether every slot was once served by a connected node.
     warmed: AtomicBool,
-    turn: AtomicUsize,
 }
 
 /// What was told of shards.
@@ -58,8 +59,8 @@ impl Router {
             shared,
             table: ArcSwap::from_pointee(Table::unknown()),
             told: Mutex::default(),
+            heard: Mutex::default(),
             warmed: AtomicBool::new(false),
-            turn: AtomicUsize::new(0),
         });
         router.pool.start_seeds();
         let kept = Arc::downgrade(&router);
@@ -83,10 +84,15 @@ impl Router {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn run(&self) {
         let mut trouble: Option<Instant> = Some(Instant::now());
         loop {
-            let period = self.period(trouble);
+            let owed_in = self.heard().owed_in();
+            let period = self.period(trouble).min(owed_in.unwrap_or(Duration::MAX));
             tokio::select! {
                 () = self.shared.refresh.notified() => {}
                 () = tokio::time::sleep(period) => {}
@@ -108,9 +114,9 @@ impl Router {
         (since.elapsed() / TROUBLE_AGE_PARTS).clamp(shortest, longest)
     }
 
-    /// Reads the table anew, from every node that can be asked.
+    /// Reads the table anew, from nodes that can be asked.
     async fn refresh(&self) {
-        let mut up: Vec<_> = self.pool.all().into_iter().filter(|n| n.is_up()).collect();
+        let up: Vec<_> = self.pool.all().into_iter().filter(|n| n.is_up()).collect();
         if up.is_empty() {
             // Perhaps all that we knew has gone elsewhere.
             self.pool.start_seeds();
@@ -120,11 +126,9 @@ impl Router {
         if up.iter().any(|node| node.info().cluster == Some(false)) {
             self.refresh_single(&up).await;
         } else {
-            up.sort_by(|a, b| a.address().cmp(b.address()));
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % up.len();
-            up.rotate_left(turn);
-            up.truncate(self.shared.options.views_per_refresh_max);
-            self.refresh_cluster(&up).await;
+            let views_max = self.shared.options.views_per_refresh_max;
+            let asked = self.heard().whom_to_ask(&up, views_max);
+            self.refresh_cluster(asked).await;
         }
         self.tell_lost_and_found();
         if !self.warmed.load(Ordering::Relaxed) && self.trouble().is_none() {
@@ -175,16 +179,20 @@ impl Router {
         self.install(Table::single(node), seeds);
     }
 
-    async fn refresh_cluster(&self, up: &[Arc<Node>]) {
+    async fn refresh_cluster(&self, asked: Asked) {
         let (mut views, mut why) = (Vec::new(), None);
-        for view in reading::views_of(up).await {
+        for view in reading::views_of(&asked.nodes).await {
             match view {
                 Ok(view) => views.push(view),
                 Err(fault) => why = Some(fault),
             }
         }
         self.told().unread = why.filter(|_| views.is_empty());
-        let mut merged = merge(&views);
+        let is_news = self.heard().hear(views);
+        if !is_news && !asked.is_whole {
+            return;
+        }
+        let mut merged = self.heard().merged();
         if merged.shards.is_empty() {
             return;
         }

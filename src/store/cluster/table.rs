@@ -147,6 +147,13 @@ impl Table {
     /// What changed since `before`: promotions, and slots that went from shard to shard.
     pub fn news_since(&self, before: &Table) -> Vec<ShardEvent> {
         let mut news = Vec::new();
+        let mut came: HashMap<ShardId, Vec<Slot>> = HashMap::new();
+        for slot in slots() {
+            let (was, is) = (before.shard_of(slot), self.shard_of(slot));
+            if was != is && was != ShardId::WHOLE {
+                came.entry(is).or_default().push(slot);
+            }
+        }
         for shard in &self.shards {
             let old = before.shards.iter().find(|old| old.id == shard.id);
             let to = shard.primary.address();
@@ -158,13 +165,8 @@ impl Table {
                     to: to.to_string(),
                 });
             }
-            let came = slots().filter(|slot| {
-                let was = before.shard_of(*slot);
-                self.shard_of(*slot) == shard.id && was != shard.id && was != ShardId::WHOLE
-            });
-            let slots = SlotRanges::from_ascending(came);
-            if !slots.is_empty() {
-                let shard = shard.id;
+            if let Some(came) = came.remove(&shard.id) {
+                let (shard, slots) = (shard.id, SlotRanges::from_ascending(came));
                 news.push(ShardEvent::Moved { shard, slots });
             }
         }

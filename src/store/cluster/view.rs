@@ -30,8 +30,10 @@ pub(super) struct Claim {
 }
 
 /// What one node says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
+    /// Where that node is reached.
+    pub of: NodeAddress,
     pub claims: Vec<Claim>,
 }
 
@@ -78,7 +80,8 @@ impl View {
                 slots: vec![first..=last],
             });
         }
-        Some(View { claims })
+        let of = asked.clone();
+        Some(View { of, claims })
     }
 }
 
@@ -121,13 +124,26 @@ fn epochs(nodes: &str) -> HashMap<&str, u64> {
         .collect()
 }
 
+/// A primary's claim on slots, by its shard's place among the shards that were met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Held {
+    epoch: u64,
+    shard: usize,
+}
+
+/// Where claims on slots begin or end.
+struct Edge {
+    at: u16,
+    begins: bool,
+    held: Held,
+}
+
 /// Settles what the views dispute: for each slot the claim of the highest epoch, of equal ones
 /// the claim that more views make.
-pub(super) fn merge(views: &[View]) -> Merged {
+pub(super) fn merge<'a>(views: impl IntoIterator<Item = &'a View>) -> Merged {
     let mut shards: Vec<(&NodeId, MergedShard, u64)> = Vec::new();
-    // For each slot its shard, the claim's epoch, and how many views make it.
-    let mut best: Vec<Vec<(usize, u64, u32)>> = vec![Vec::new(); usize::from(Slot::COUNT)];
-    for claim in views.iter().flat_map(|view| &view.claims) {
+    let mut edges = Vec::new();
+    for claim in views.into_iter().flat_map(|view| &view.claims) {
         let known = shards.iter().position(|(id, ..)| *id == &claim.id);
         let shard = known.unwrap_or(shards.len());
         match shards.get_mut(shard) {
@@ -142,30 +158,52 @@ pub(super) fn merge(views: &[View]) -> Merged {
                 shards.push((&claim.id, MergedShard { primary, replicas }, claim.epoch));
             }
         }
-        for slot in claim.slots.iter().cloned().flatten().map(usize::from) {
-            let Some(claims) = best.get_mut(slot) else {
-                continue;
+        let epoch = claim.epoch;
+        for slots in &claim.slots {
+            let edge = |at, begins| Edge {
+                at,
+                begins,
+                held: Held { epoch, shard },
             };
-            match claims
-                .iter_mut()
-                .find(|(s, e, _)| (*s, *e) == (shard, claim.epoch))
-            {
-                Some((_, _, votes)) => *votes += 1,
-                None => claims.push((shard, claim.epoch, 1)),
-            }
+            edges.push(edge(*slots.start(), true));
+            edges.push(edge(slots.end().saturating_add(1), false));
         }
     }
-    let winner = |claims: Vec<(usize, u64, u32)>| {
-        let best = claims
-            .into_iter()
-            .max_by_key(|(_, epoch, votes)| (*epoch, *votes));
-        best.map(|(shard, ..)| shard)
-    };
-    let owners: Vec<Option<usize>> = best.into_iter().map(winner).collect();
     compact(
         shards.into_iter().map(|(_, shard, _)| shard).collect(),
-        owners,
+        owners(edges),
     )
+}
+
+/// Who wins each slot. Between two edges all slots are claimed alike, so one look settles them.
+fn owners(mut edges: Vec<Edge>) -> Vec<Option<usize>> {
+    edges.sort_by_key(|edge| edge.at);
+    let mut owners = vec![None; usize::from(Slot::COUNT)];
+    // The claims on the slots from `from` on, and how many views make each.
+    let mut claims: Vec<(Held, u32)> = Vec::new();
+    let mut from = 0;
+    for edge in edges {
+        if edge.at > from {
+            let best = claims
+                .iter()
+                .max_by_key(|(held, votes)| (held.epoch, *votes));
+            let winner = best.map(|(held, _)| held.shard);
+            if let Some(alike) = owners.get_mut(usize::from(from)..usize::from(edge.at)) {
+                alike.fill(winner);
+            }
+            from = edge.at;
+        }
+        let known = claims.iter().position(|(held, _)| *held == edge.held);
+        match known.and_then(|place| claims.get_mut(place)) {
+            Some((_, votes)) if edge.begins => *votes += 1,
+            Some((_, votes)) => {
+                *votes -= 1;
+                claims.retain(|(_, votes)| *votes > 0);
+            }
+            None => claims.push((edge.held, 1)),
+        }
+    }
+    owners
 }
 
 /// Drops the shards that own nothing.
@@ -206,6 +244,11 @@ mod tests {
             epoch,
             slots: vec![slots],
         }
+    }
+
+    fn view(claims: Vec<Claim>) -> View {
+        let of = NodeAddress::new("asked", 1);
+        View { of, claims }
     }
 
     fn owner(merged: &Merged, slot: usize) -> Option<&str> {
@@ -259,12 +302,8 @@ mod tests {
 
     #[test]
     fn the_highest_epoch_wins_whoever_is_asked_first() {
-        let old = View {
-            claims: vec![claim("old", 1, 0..=99), claim("b", 2, 100..=199)],
-        };
-        let new = View {
-            claims: vec![claim("new", 9, 0..=99), claim("b", 2, 100..=199)],
-        };
+        let old = view(vec![claim("old", 1, 0..=99), claim("b", 2, 100..=199)]);
+        let new = view(vec![claim("new", 9, 0..=99), claim("b", 2, 100..=199)]);
         for views in [
             [old.clone(), new.clone(), old.clone()],
             [new, old.clone(), old],
@@ -279,19 +318,53 @@ mod tests {
 
     #[test]
     fn of_equal_epochs_the_claim_of_more_views_wins() {
-        let view = |id| View {
-            claims: vec![claim(id, 0, 0..=0)],
-        };
+        let view = |id| view(vec![claim(id, 0, 0..=0)]);
         let merged = merge(&[view("a"), view("b"), view("b")]);
         assert_eq!(owner(&merged, 0), Some("b"));
     }
 
     #[test]
     fn the_newest_claim_names_the_replicas() {
-        let view = |epoch| View {
-            claims: vec![claim("a", epoch, 0..=0)],
-        };
+        let view = |epoch| view(vec![claim("a", epoch, 0..=0)]);
         let merged = merge(&[view(3), view(5), view(4)]);
         assert_eq!(merged.shards[0].replicas, [NodeAddress::new("a5", 2)]);
+    }
+
+    #[test]
+    fn each_slot_is_settled_as_if_it_were_looked_at_alone() {
+        // A step of Knuth's MMIX generator.
+        let mut random = 7_u64;
+        let mut below = |n: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % n
+        };
+        for _ in 0..200 {
+            let mut random_claim = || {
+                let first = below(60) as u16;
+                let id = ["a", "b", "c", "d"][below(4) as usize];
+                claim(id, below(3), first..=first + below(20) as u16)
+            };
+            let views: Vec<View> = (0..5)
+                .map(|_| view((0..4).map(|_| random_claim()).collect()))
+                .collect();
+            let merged = merge(&views);
+            for slot in 0..100_u16 {
+                let claims = || views.iter().flat_map(|view| &view.claims);
+                let claims = || claims().filter(|c| c.slots[0].contains(&slot));
+                let weight = |c: &Claim| {
+                    let same = claims().filter(|o| (&o.id, o.epoch) == (&c.id, c.epoch));
+                    (c.epoch, same.count())
+                };
+                let best = claims().map(weight).max();
+                let won = owner(&merged, slot.into());
+                let fits = |c: &Claim| Some(c.id.as_str()) == won && Some(weight(c)) == best;
+                assert!(
+                    best.is_none() == won.is_none() && (won.is_none() || claims().any(fits)),
+                    "slot {slot} went to {won:?}"
+                );
+            }
+        }
     }
 }
