@@ -6,21 +6,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::Check;
+use tidegate::admission::LocalStage;
 use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::fleet::{Fleet, PATIENCE, leased, policy, six_nodes, stages};
 
 const TASKS: usize = 1_000;
+/// So short that most checks are admitted.
 const ROUND: Duration = Duration::from_secs(4);
+/// The key's whole window: it is full after a few seconds, and most checks are denied.
+const WINDOW: Duration = Duration::from_secs(60);
 
+/// Each stage by itself, while there is room.
 pub async fn run() {
-    println!("hot key of 1000000/min, {TASKS} tasks, 4 limiters, {ROUND:?} each");
+    table(stages(), ROUND).await;
+}
+
+/// A whole window without the stages, and with those that matter.
+pub async fn run_window() {
+    let mut stages = stages();
+    stages.retain(|(name, _)| ["none", "all but leases", "all"].contains(name));
+    table(stages, WINDOW).await;
+}
+
+async fn table(stages: Vec<(&'static str, LocalStage)>, round: Duration) {
+    println!("hot key of 1000000/min, {TASKS} tasks, 4 limiters, {round:?} each");
     println!(
         "{:16} {:>12} {:>12} {:>10} {:>8}",
         "stages", "checks/s", "admitted/s", "calls", "ratio"
     );
     let mut base = None;
-    for (name, stage) in stages() {
+    for (name, stage) in stages {
         // A cluster of its own: no log of the round before.
         let cluster = six_nodes(TestOptions::default()).await;
         let policies = [leased(
@@ -28,7 +44,7 @@ pub async fn run() {
             Duration::from_millis(200),
         )];
         let fleet = Fleet::new(&cluster, &policies, &stage, PATIENCE).await;
-        let (checks, admitted, took) = storm(&fleet).await;
+        let (checks, admitted, took) = storm(&fleet, round).await;
         let rate = checks as f64 / took.as_secs_f64();
         let base = *base.get_or_insert(rate);
         println!(
@@ -40,7 +56,7 @@ pub async fn run() {
     }
 }
 
-async fn storm(fleet: &Fleet) -> (u64, u64, Duration) {
+async fn storm(fleet: &Fleet, round: Duration) -> (u64, u64, Duration) {
     let stop = Arc::new(AtomicBool::new(false));
     let (checks, admitted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let begun = Instant::now();
@@ -65,7 +81,7 @@ async fn storm(fleet: &Fleet) -> (u64, u64, Duration) {
             })
         })
         .collect();
-    tokio::time::sleep(ROUND).await;
+    tokio::time::sleep(round).await;
     stop.store(true, Ordering::Relaxed);
     for one in running {
         one.await.expect("a task");

@@ -1,7 +1,8 @@
 //! What the local stage saves and what a check takes, on a cluster of six nodes on this machine
-//! with four limiters: a hot key, an attacker, Zipf's law, a far store, a paused shard.
+//! with four limiters: a hot key while it has room and over its whole window, an attacker, Zipf's
+//! law, a far store, a paused shard.
 //!
-//! `cargo bench --bench local_stage [-- hot attacker zipf far paused]`. Machines differ, and so do
+//! `cargo bench --bench local_stage [-- hot window attacker zipf far paused]`. Machines differ, and so do
 //! minutes: only what stands in one table is to be compared.
 
 mod attacker;
@@ -20,6 +21,9 @@ async fn main() {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     if is_wanted("hot") {
         hot::run().await;
+    }
+    if is_wanted("window") {
+        hot::run_window().await;
     }
     if is_wanted("attacker") {
         attacker::run().await;

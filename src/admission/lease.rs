@@ -57,21 +57,29 @@ impl LeaseState {
         })
     }
 
-    /// Spends `cost` units at `now`, if a lease has them.
+    /// Spends `cost` units at `now`, if a lease has them. What is spent counts as demand later, for
+    /// many checks at once: who spends writes to nothing but the lease.
     pub(super) fn spend(&self, cost: Cost, now: Timestamp) -> Option<Spent> {
-        self.demand.asked(cost, now, self.rule.period);
         let quarter = Micros::new(self.rule.period.get() / 4);
-        self.pool.spend(cost, now, |lease, left| Spent {
+        let spent = self.pool.spend(cost, now, |lease, left| Spent {
             left,
             is_low: left < lease.granted / 4 || now + quarter >= lease.ends_at,
-        })
+        });
+        if spent.is_none() {
+            self.demand.asked(cost, now, self.rule.period);
+        }
+        spent
     }
 
     fn needs_another(&self, now: Timestamp) -> bool {
         let quarter = Micros::new(self.rule.period.get() / 4);
-        self.pool
-            .current()
-            .is_none_or(|lease| lease.left() < lease.granted / 4 || now + quarter >= lease.ends_at)
+        let Some(lease) = self.pool.current() else {
+            return true;
+        };
+        let left = lease.left();
+        let spent = lease.newly_spent(left);
+        self.demand.asked(spent, now, self.rule.period);
+        left < lease.granted / 4 || now + quarter >= lease.ends_at
     }
 
     /// Takes `lease` for the one to spend from; the one before, if any, which is to be ended.
@@ -87,7 +95,9 @@ impl LeaseState {
     /// Takes `lease` out of use; the units that nobody spent.
     pub(super) fn end(&self, lease: &Arc<Lease>) -> Cost {
         self.pool.remove(lease);
-        lease.close()
+        let rest = lease.close();
+        self.demand.add(lease.newly_spent(rest));
+        rest
     }
 }
 
@@ -105,8 +115,11 @@ impl LeaseClaim {
     /// The next lease's size, when `state` is worth one now and nobody is asking for it.
     pub(super) fn of(state: &Arc<TargetState>, now: Timestamp, nodes: u32) -> Option<Self> {
         let lease = state.lease.as_ref()?;
+        if lease.asking.load(Ordering::Acquire) || !lease.needs_another(now) {
+            return None;
+        }
         let demand = lease.demand.per_period();
-        if demand == 0 || !lease.needs_another(now) {
+        if demand == 0 {
             return None;
         }
         let rooms = state

@@ -18,6 +18,8 @@ pub(crate) struct Lease {
     /// Spent before this instant only: the charge is dated no earlier.
     pub ends_at: Timestamp,
     left: AtomicU64,
+    /// Of those that were spent, the ones that [`Lease::newly_spent`] has told of.
+    told: AtomicU64,
 }
 
 impl Lease {
@@ -28,6 +30,7 @@ impl Lease {
             granted,
             ends_at,
             left: AtomicU64::new(granted),
+            told: AtomicU64::new(0),
         }
     }
 
@@ -52,6 +55,13 @@ impl Lease {
     /// Ends it: the units that nobody spent, which nobody spends any more.
     pub(crate) fn close(&self) -> Cost {
         self.left.swap(0, Ordering::AcqRel)
+    }
+
+    /// Units that were spent since this was last asked, when `rest` are left or closing it gave them.
+    pub(crate) fn newly_spent(&self, rest: Cost) -> Cost {
+        let spent = self.granted.saturating_sub(rest);
+        let told = self.told.fetch_max(spent, Ordering::AcqRel);
+        spent.saturating_sub(told)
     }
 
     /// Units that can still be spent.

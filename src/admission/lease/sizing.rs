@@ -20,7 +20,7 @@ pub(super) struct Demand {
 impl Demand {
     /// `cost` units were asked for at `now`.
     pub(super) fn asked(&self, cost: Cost, now: Timestamp, period: Micros) {
-        let asked = self.asked.fetch_add(cost, Ordering::Relaxed) + cost;
+        let asked = self.add(cost);
         let since = self.since_us.load(Ordering::Relaxed);
         let elapsed = now.as_micros().saturating_sub(since);
         if elapsed < period.get() {
@@ -46,6 +46,12 @@ impl Demand {
             rate
         };
         self.per_period.store(after, Ordering::Relaxed);
+    }
+
+    /// `cost` more units were asked for lately; all of those.
+    pub(super) fn add(&self, cost: Cost) -> Cost {
+        let before = self.asked.fetch_add(cost, Ordering::Relaxed);
+        before.saturating_add(cost)
     }
 
     /// Units asked for in a period.
