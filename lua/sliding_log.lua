@@ -32,8 +32,8 @@ if look and (resent or _i_ == _first_) then
   for j = 1, #ids do marked_i_ = marked_i_ or marks_i_[j] end
 end
 -- entries that expired but are there still; the oldest that counts; the newest; those dated after
--- now, as {date, units}
-local late_i_, first_i_, last_i_, ahead_i_, due_i_ = 0, nil, nil, nil, nil
+-- now, as {date, units}; whether there may be more of them, up to which instant
+local late_i_, first_i_, last_i_, ahead_i_, near_i_, due_i_ = 0, nil, nil, nil, nil, nil
 
 --@ section settle
 if n_i_ == 0 then
@@ -116,11 +116,13 @@ elseif first_i_ <= cut then
 end
 
 --@ section top
--- The newest entry. When it is dated after now, those that are: leases, and what a clock that was
--- ahead has left. The latter comes back to now, a lease to no more than its length after now.
+-- The newest entry. When it is dated so far after now that a clock must have been ahead, or a lease
+-- been taken, those that are: a lease comes back to its length after now, the others to now.
 last_i_ = tonumber(call('ZRANGE', K[_i_], '-1', '-1', 'WITHSCORES')[2])
-if last_i_ and last_i_ > now then
-  local list = call('ZRANGEBYSCORE', K[_i_], string.format('(%d', now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+if last_i_ and last_i_ > now then near_i_ = now + math.min(math.floor(W_i_ / 10), 100000) end
+if near_i_ and last_i_ > near_i_ then
+  local from = near_i_
+  local list = call('ZRANGEBYSCORE', K[_i_], string.format('(%d', from), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
   local fields, known = {}, nil
   for j = 1, #list, 2 do
     fields[j], fields[j + 1] = list[j], '\tl' .. list[j]
@@ -128,18 +130,34 @@ if last_i_ and last_i_ > now then
   known = heavy and call('HMGET', K[_x_], unpack(fields)) or {}
   last_i_ = now
   for j = 1, #list, 2 do
-    local date = math.min(tonumber(list[j + 1]), now + (known[j + 1] or 0))
-    last_i_ = math.max(last_i_, date)
-    if redate and date < tonumber(list[j + 1]) then
-      call('ZADD', K[_i_], 'XX', string.format('%d', date), list[j])
-      call('UNLINK', K[1] .. ':n')
+    local date, hold = tonumber(list[j + 1]), known[j + 1] or 0
+    if date - hold > from then
+      date = now + hold
+      if redate then
+        call('ZADD', K[_i_], 'XX', string.format('%d', date), list[j])
+        call('UNLINK', K[1] .. ':n')
+      end
+      if first_i_ then first_i_ = math.min(first_i_, date) end
     end
-    if date > now or not redate then
+    last_i_ = math.max(last_i_, date)
+    if date > from or not redate then
       ahead_i_ = ahead_i_ or {}
       ahead_i_[#ahead_i_ + 1] = {date, tonumber(known[j] or 1)}
     end
   end
-  if first_i_ then first_i_ = math.min(first_i_, last_i_) end
+  local near = call('ZREVRANGEBYSCORE', K[_i_], string.format('%d', from), '-inf', 'WITHSCORES', 'LIMIT', '0', '1')
+  last_i_ = math.max(last_i_, tonumber(near[2] or 0))
+end
+
+--@ section near
+-- What is dated after now by so little that it may be another caller's clock.
+local list = call('ZRANGEBYSCORE', K[_i_], string.format('(%d', now), string.format('%d', near_i_), 'WITHSCORES', 'LIMIT', '0', '1000')
+near_i_, ahead_i_ = nil, ahead_i_ or {}
+local near = {}
+for j = 1, #list, 2 do near[#near + 1] = list[j] end
+local costs = heavy and near[1] and call('HMGET', K[_x_], unpack(near)) or {}
+for j = 1, #near do
+  ahead_i_[#ahead_i_ + 1] = {tonumber(list[2 * j]), tonumber(costs[j] or 1)}
 end
 
 --@ section survey
@@ -193,6 +211,9 @@ u_i_ = u_i_ + cost
 --@ section refuse
 local wait = 0
 if not ok_i_ and cost <= L_i_ then
+  if near_i_ then
+    --@ own near
+  end
   local need, there = u_i_ + cost - L_i_, n_i_ - late_i_ - (ahead_i_ and #ahead_i_ or 0)
   wait = nil
   if heavy or need > there then
@@ -249,7 +270,7 @@ end
 --@ section report
 if not last_i_ and n_i_ > late_i_ and (lease_i_ > now or verdict ~= 1 or cost == 0) then
   last_i_ = tonumber(call('ZRANGE', K[_i_], '-1', '-1', 'WITHSCORES')[2])
-  if not heavy then last_i_ = math.min(last_i_, now) end
+  if not heavy and last_i_ > now + math.min(math.floor(W_i_ / 10), 100000) then last_i_ = now end
 end
 out[_s_ + 1] = last_i_ or -1
 

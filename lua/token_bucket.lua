@@ -13,7 +13,7 @@ if L_i_ > 0 then
   if state_i_ then
     if #state_i_ ~= 32 then return redis.error_reply('WRONGTYPE not a bucket: ' .. K[_i_]) end
     local t, f, limit, window = struct.unpack('<dddd', state_i_)
-    if t >= now then
+    if t > now or t == now and f > 0 then
       owed_i_, part_i_ = t - now, f
       if limit ~= L_i_ or window ~= W_i_ then
         -- what is used, in whole units, stays used under the new rate

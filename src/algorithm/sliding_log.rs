@@ -8,7 +8,9 @@
 //!
 //! A clock that steps back leaves entries that were charged after now. They still count, and are
 //! charged anew, so to speak, at the present instant, a bounded number a call: nobody is locked
-//! out for more than a window (and the hold, for a lease) after the step.
+//! out for more than a window (and the hold, for a lease) after the step. A step within
+//! [`skew_max`] moves nothing: callers' clocks are apart by so much, and calls overtake each other.
+//! What then lies ahead of now keeps its date, so that every window holds what was charged in it.
 
 mod entries;
 
@@ -20,6 +22,12 @@ use crate::model::{ChargeId, Cost, Micros, Quota, Retry, Timestamp};
 
 /// The most entries that one call dates anew after a clock's step back.
 pub const REDATED_MAX: usize = 1_000;
+
+/// How far behind an entry's charge the present may lie without the clock having stepped back:
+/// 100 ms, and at most a tenth of the window.
+pub fn skew_max(window: Micros) -> Micros {
+    Micros::new(window.get() / 10).min(Micros::from_millis(100))
+}
 
 /// The most expired entries whose ids one call forgets; the others wait, and count no more.
 const FORGOTTEN_MAX: usize = 64;
@@ -42,8 +50,8 @@ impl SlidingLog {
     /// Brings the log to `now`: dates entries of a later clock anew, and lets go what has
     /// expired under `window`. Amortised O(1); bounded a call.
     pub fn settle(&mut self, window: Micros, now: Timestamp) {
-        if self.is_ahead_of(now) {
-            self.redate(now);
+        if self.is_ahead_of(window, now) {
+            self.redate(window, now);
         }
         for _ in 0..FORGOTTEN_MAX {
             let Some(entry) = self.entries.pop_expired(window, now) else {
@@ -59,15 +67,17 @@ impl SlidingLog {
         self.entries.expire(window, now);
     }
 
-    /// Whether the log holds charges that were made after `now`: the clock stepped back.
-    pub fn is_ahead_of(&self, now: Timestamp) -> bool {
-        self.latest_at > now && !self.entries.is_empty()
+    /// Whether the log holds charges that were made so long after `now` that the clock must have
+    /// stepped back.
+    pub fn is_ahead_of(&self, window: Micros, now: Timestamp) -> bool {
+        self.latest_at > now + skew_max(window) && !self.entries.is_empty()
     }
 
-    fn redate(&mut self, now: Timestamp) {
-        let late = self.entries.charged_after(now, REDATED_MAX);
+    fn redate(&mut self, window: Micros, now: Timestamp) {
+        let latest = now + skew_max(window);
+        let late = self.entries.charged_after(latest, REDATED_MAX);
         if late.len() < REDATED_MAX {
-            self.latest_at = now;
+            self.latest_at = latest;
         }
         for place in late {
             let Some(entry) = self.entries.remove(place) else {
@@ -266,8 +276,27 @@ mod tests {
             log.settle(quota.window(), at(call * T));
             assert_eq!(log.used(quota.window(), at(call * T)), 3_000);
         }
-        assert!(!log.is_ahead_of(at(4 * T)));
+        assert!(!log.is_ahead_of(quota.window(), at(4 * T)));
         assert_eq!(log.used(quota.window(), at(63 * T)), 0);
+    }
+
+    #[test]
+    fn a_call_that_was_overtaken_dates_nothing_back() {
+        let quota: Quota = "3/min".parse().unwrap();
+        let window = quota.window();
+        let skew = skew_max(window).get();
+        let mut log = SlidingLog::default();
+        log.charge(at(60 * T), id("ahead"), 2, Micros::ZERO);
+        log.settle(window, at(60 * T - skew));
+        log.charge(at(60 * T - skew), id("late"), 1, Micros::ZERO);
+        // Each frees its units a window after its own charge.
+        let now = at(61 * T);
+        assert_eq!(wait(log.decide(quota, now, 1)), 59 * T - skew);
+        assert_eq!(wait(log.decide(quota, now, 2)), 59 * T);
+        // One microsecond more is a step back.
+        log.settle(window, at(60 * T - skew - 1));
+        assert_eq!(wait(log.decide(quota, now, 3)), 59 * T - skew);
+        assert_eq!(skew_max(Micros::new(500)), Micros::new(50));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::model::{Algorithm, Ceiling};
 use tidegate::store::Store;
 
-use crate::common::probe::{Probe, Reading, at, global, region, with_burst};
+use crate::common::probe::{Probe, Reading, at, global, region, s, with_burst};
 
 pub async fn gubernator_37_a_lowered_limit_is_reported_from_the_next_call<S: Store>(store: Arc<S>) {
     for algorithm in Algorithm::ALL {
@@ -90,5 +90,19 @@ pub async fn an_algorithm_that_changes_starts_anew_and_comes_to_no_harm<S: Store
             assert_eq!(outcome.is_admitted(), !same_state, "{before} to {after}");
             assert!(!changed.charge(at(0.0), 1).await.is_admitted());
         }
+    }
+}
+
+pub async fn a_denial_at_the_instant_of_an_empty_bucket_leaves_it_as_it_was<S: Store>(
+    store: Arc<S>,
+) {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let probe = Probe::new(&store, "dry", [with_burst(global(algorithm, "1/min"), 1)]);
+        assert!(probe.charge(at(0.0), 1).await.is_admitted());
+        let faster = probe.ceilings([with_burst(global(algorithm, "2/min"), 1)]);
+        assert!(faster.charge(at(60.0), 2).await.never());
+        // A step back: of the old rate's unit a part is there again, and is a whole one of the new.
+        let denied = faster.charge(at(59.88), 1).await;
+        assert_eq!(denied.wait(), Some(s(30.0)), "{algorithm}");
     }
 }

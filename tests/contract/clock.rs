@@ -58,6 +58,27 @@ pub async fn a_step_back_by_a_microsecond_changes_nothing<S: Store>(store: Arc<S
     assert!(!probe.charge(T0 + Micros::new(500), 1).await.is_admitted());
 }
 
+pub async fn calls_that_overtake_each_other_date_nothing_back<S: Store>(store: Arc<S>) {
+    let both = [
+        global(Algorithm::SlidingLog, "4/min"),
+        region(Algorithm::SlidingLog, "4/min"),
+    ];
+    let probe = Probe::new(&store, "overtaken", both);
+    assert!(probe.charge(at(1.1), 2).await.is_admitted());
+    assert!(probe.charge(at(1.0), 1).await.is_admitted());
+    assert!(probe.charge(at(1.05), 1).await.is_admitted());
+    // Seen from before and after the latest charge, each unit is free a minute after its own.
+    for now in [1.02, 1.1, 30.0] {
+        for (cost, free) in [(1, 61.0), (2, 61.05), (3, 61.1), (4, 61.1)] {
+            let denied = probe.charge(at(now), cost).await;
+            assert_eq!(denied.wait(), Some(s(free - now)), "{cost} at {now}");
+            assert_eq!(probe.peek(at(now), cost).await.wait(), denied.wait());
+            assert_eq!(denied.reset(), [s(61.1 - now), s(61.1 - now)]);
+            probe.assert_exact(at(now), cost, s(free - now)).await;
+        }
+    }
+}
+
 pub async fn bucket4j_51_twelve_idle_hours_make_one_full_budget<S: Store>(store: Arc<S>) {
     for algorithm in Algorithm::ALL {
         let probe = Probe::new(&store, "idle", [global(algorithm, "5/s")]);

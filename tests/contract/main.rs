@@ -82,11 +82,13 @@ macro_rules! store_contract {
                 a_changed_window_keeps_what_was_used
                 limitador_312_a_ceiling_keeps_its_counters_when_its_values_change
                 an_algorithm_that_changes_starts_anew_and_comes_to_no_harm
+                a_denial_at_the_instant_of_an_empty_bucket_leaves_it_as_it_was
             }
             clock {
                 go_limiter_41_a_step_back_locks_nobody_out_for_more_than_a_window
                 a_step_back_admits_nothing_more
                 a_step_back_by_a_microsecond_changes_nothing
+                calls_that_overtake_each_other_date_nothing_back
                 bucket4j_51_twelve_idle_hours_make_one_full_budget
                 traefik_8235_the_longest_window_is_kept
                 aspnetcore_redis_pr68_windows_below_a_second_are_kept_to_the_microsecond

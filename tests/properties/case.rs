@@ -167,6 +167,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..400_i16).prop_map(Step::Part),
         2 => (400..1_500_i16).prop_map(Step::Part),
         1 => (-2_500..0_i16).prop_map(Step::Part),
+        1 => (-110..0_i16).prop_map(Step::Part),
         2 => (-1..2_i8).prop_map(Step::Edge),
         2 => (-2..4_i8, -1..2_i8).prop_map(|(n, us)| Step::Windows(n, us)),
     ]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate::algorithm::sliding_log::skew_max;
 use tidegate::model::{Algorithm, Ceiling, ChargeId, Cost, Micros, Quota, Retry, Scope, Timestamp};
 use tidegate::store::{CallClock, CallKind, ChargeRequest, IdOrigin, Outcome, Store};
 
@@ -181,7 +182,8 @@ impl<S: Store> Play<S> {
         let clock = CallClock::At(self.now);
         let call = self.probe.call(clock, CallKind::Charge, requests.clone());
         let outcomes = call.await.outcomes;
-        self.ledger.saw(self.now);
+        self.ledger
+            .saw(self.now, skew_max(Micros::new(self.window())));
         for ((request, outcome), expected) in requests.iter().zip(&outcomes).zip(&expected) {
             same(request, outcome, expected)?;
             if outcome.is_admitted() && !outcome.repeated {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::model::{Algorithm, Ceiling, Cost, Scope, Timestamp};
+use tidegate::model::{Algorithm, Ceiling, Cost, Micros, Scope, Timestamp};
 use tidegate::store::ChargeRequest;
 
 /// What was admitted since limits last changed, a charge was given back, or a clock stepped back.
@@ -11,7 +11,9 @@ use tidegate::store::ChargeRequest;
 pub struct Ledger {
     by_ceiling: BTreeMap<String, Admitted>,
     over: Option<String>,
-    last: Timestamp,
+    latest: Timestamp,
+    /// By how much a check may have been overtaken by another in this account.
+    overtaken: Micros,
 }
 
 #[derive(Debug)]
@@ -21,13 +23,17 @@ struct Admitted {
 }
 
 impl Ledger {
-    /// A check came at `now`. A clock that stepped back begins another account: instants before
-    /// and after it have no common order.
-    pub fn saw(&mut self, now: Timestamp) {
-        if now < self.last {
+    /// A check came at `now`. A clock that stepped back by more than `skew_max` begins another
+    /// account: instants before and after it have no common order. Of checks that overtake each
+    /// other by less a later one may have let go what would count for an earlier one: windows are
+    /// judged that are shorter by as much.
+    pub fn saw(&mut self, now: Timestamp, skew_max: Micros) {
+        if now + skew_max < self.latest {
             self.end();
+            self.latest = now;
         }
-        self.last = now;
+        self.overtaken = self.overtaken.max(self.latest.since(now));
+        self.latest = self.latest.max(now);
     }
 
     /// A request was admitted and charged.
@@ -59,6 +65,7 @@ impl Ledger {
             self.over.get_or_insert(why);
         }
         self.by_ceiling.clear();
+        self.overtaken = Micros::ZERO;
     }
 
     /// Whether every window kept to its limit.
@@ -67,7 +74,7 @@ impl Ledger {
             return Err(why.clone());
         }
         for (name, Admitted { ceiling, charges }) in &self.by_ceiling {
-            let window = ceiling.quota.window();
+            let window = ceiling.quota.window().saturating_sub(self.overtaken);
             for (end, _) in charges {
                 let counted = |at: Timestamp| at <= *end && at + window > *end;
                 let inside = charges.iter().filter(|(at, _)| counted(*at));

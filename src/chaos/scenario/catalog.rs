@@ -252,8 +252,9 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "clock-step",
         what: "The clock that stamps the hot subjects' charges steps back by a quarter of a window.",
-        promised: "Nobody is admitted beyond a limit in a window, less the time by which calls can \
-                   overtake each other; and nobody is locked out for more than one window.",
+        promised: "Nobody is admitted beyond a limit in a window, less the time by which calls \
+                   overtake each other where that is so long that it looks like a step back; and \
+                   nobody is locked out for more than one window.",
         act: Act::ClockStep,
         promise: Promise {
             excuses_a_window: true,

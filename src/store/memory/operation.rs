@@ -187,7 +187,8 @@ pub(super) fn peek(
             .and_then(|slot| space.live(slot, steady));
         match live {
             Some(state @ State::Log(log))
-                if ceiling.algorithm == Algorithm::SlidingLog && !log.is_ahead_of(now) =>
+                if ceiling.algorithm == Algorithm::SlidingLog
+                    && !log.is_ahead_of(ceiling.quota.window(), now) =>
             {
                 Cow::Borrowed(state)
             }

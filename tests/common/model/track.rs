@@ -56,8 +56,10 @@ impl Track {
         let (l, w) = (ceiling.quota.limit(), ceiling.quota.window().get());
         match self {
             Track::Log(entries) => {
-                for entry in entries.iter_mut() {
-                    entry.at = entry.at.min(now);
+                let skew_max = Micros::new((w / 10).min(100_000));
+                let stepped_back = |e: &&mut Entry| e.at > now + skew_max;
+                for entry in entries.iter_mut().filter(stepped_back) {
+                    entry.at = now;
                 }
                 entries.retain(|e| e.at + e.held + ceiling.quota.window() > now);
             }
