@@ -100,13 +100,11 @@ fn request(round: usize, n: usize, origin: IdOrigin, cost: u64) -> ChargeRequest
     }
 }
 
-fn bytes(value: &Value) -> &[u8] {
-    value.as_bytes().unwrap()
-}
-
 fn evalsha(args: &[Value]) -> Vec<u8> {
+    // Some are numbers.
+    let args: Vec<_> = args.iter().map(|arg| arg.as_str().unwrap()).collect();
     let mut words: Vec<&[u8]> = vec![b"EVALSHA"];
-    words.extend(args.iter().map(bytes));
+    words.extend(args.iter().map(|arg| arg.as_bytes()));
     command(&words)
 }
 
