@@ -63,7 +63,9 @@ pub enum ClockSource {
     /// The store's: one clock for a subject.
     #[default]
     Store,
-    /// The caller's; skew between callers is the operator's to bound.
+    /// The caller's. Callers may be 100 ms apart, or a tenth of a shorter window: a sliding log then
+    /// admits at most its limit in any window that is shorter by as much. What is further behind is
+    /// taken for a clock's step back. The skew is the operator's to bound.
     Caller,
 }
 
