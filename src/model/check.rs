@@ -1,7 +1,8 @@
 //! What a caller asks: may this subject, in this region, do something of this cost now?
 
 use std::fmt;
-use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 /// Units asked for. Zero asks without charging: a peek.
 pub type Cost = u64;
@@ -12,7 +13,7 @@ pub const CHARGE_ID_LEN_MAX: usize = 64;
 /// The name of a charge: however often it is sent, it charges once.
 /// Invariant: 1 to [`CHARGE_ID_LEN_MAX`] bytes of printable ASCII without the space.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChargeId(Arc<str>);
+pub struct ChargeId(SmolStr);
 
 /// Why a [`ChargeId`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +25,7 @@ impl ChargeId {
     ///
     /// # Errors
     /// When it is empty, too long, or holds another character than printable ASCII.
-    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ChargeIdError> {
+    pub fn new(text: impl Into<SmolStr>) -> Result<Self, ChargeIdError> {
         let text = text.into();
         if text.is_empty()
             || text.len() > CHARGE_ID_LEN_MAX
@@ -43,7 +44,7 @@ impl ChargeId {
     /// An id whose maker keeps the invariant itself.
     pub(crate) fn made_here(ascii: &[u8]) -> Self {
         debug_assert!(ascii.len() <= CHARGE_ID_LEN_MAX && ascii.iter().all(u8::is_ascii_graphic));
-        ChargeId(String::from_utf8_lossy(ascii).into())
+        ChargeId(SmolStr::new(std::str::from_utf8(ascii).unwrap_or_default()))
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use smol_str::SmolStr;
+
 use super::ceiling::{Allowance, Ceiling, CeilingRule, Scope};
 use super::subject::{Region, Subject};
 use super::time::Micros;
 
 /// A policy's name: `[a-z][a-z0-9_-]{0,62}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicyName(Arc<str>);
+pub struct PolicyName(SmolStr);
 
 /// Why a [`PolicyName`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -218,7 +220,7 @@ fn ceiling(scope: Scope, rule: &CeilingRule, allowance: Allowance) -> Option<Cei
 /// All policies of one configuration: a snapshot that never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    by_name: BTreeMap<Arc<str>, Arc<Policy>>,
+    by_name: BTreeMap<SmolStr, Arc<Policy>>,
 }
 
 impl Policies {
@@ -231,10 +233,7 @@ impl Policies {
         for policy in policies {
             policy.validate()?;
             let name = policy.name.clone();
-            if by_name
-                .insert(Arc::clone(&name.0), Arc::new(policy))
-                .is_some()
-            {
+            if by_name.insert(name.0.clone(), Arc::new(policy)).is_some() {
                 return Err(PolicyError::Twice(name));
             }
         }

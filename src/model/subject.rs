@@ -2,7 +2,8 @@
 //! see [`super::HashTag`] for how they become part of a key.
 
 use std::fmt;
-use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 /// The longest subject, in bytes. Longer ones are refused, not cut: two of them could meet.
 pub const SUBJECT_LEN_MAX: usize = 4_096;
@@ -12,7 +13,7 @@ pub const REGION_LEN_MAX: usize = 64;
 
 /// Who is limited: an API key, a user, an address. Any text up to [`SUBJECT_LEN_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subject(Arc<str>);
+pub struct Subject(SmolStr);
 
 /// Why a [`Subject`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +28,7 @@ impl Subject {
     ///
     /// # Errors
     /// When it is longer than [`SUBJECT_LEN_MAX`] bytes.
-    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, SubjectError> {
+    pub fn new(text: impl Into<SmolStr>) -> Result<Self, SubjectError> {
         let text = text.into();
         match text.len() {
             len if len > SUBJECT_LEN_MAX => Err(SubjectError { len }),
@@ -49,7 +50,7 @@ impl fmt::Display for Subject {
 
 /// Where the request was served: 1 to [`REGION_LEN_MAX`] bytes without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Region(Arc<str>);
+pub struct Region(SmolStr);
 
 /// Why a [`Region`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +71,7 @@ impl Region {
     ///
     /// # Errors
     /// When it is empty, longer than [`REGION_LEN_MAX`] bytes, or holds a control character.
-    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, RegionError> {
+    pub fn new(text: impl Into<SmolStr>) -> Result<Self, RegionError> {
         let text = text.into();
         match text.len() {
             0 => Err(RegionError::Empty),

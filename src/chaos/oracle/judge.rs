@@ -11,8 +11,11 @@ use super::history::{AnsweredBy, Record, Verdict};
 use super::law::{CeilingKey, CeilingLaw, Law};
 use super::service::{Service, service};
 use super::window::{self, Pile, Span, Use};
-use crate::algorithm::sliding_log::skew_max;
-use crate::model::{ClockSource, Micros};
+use crate::model::ClockSource;
+
+/// How far callers' clocks may be apart at most without anything being dated back, in microseconds,
+/// as [`ClockSource::Caller`] promises it.
+const SKEW_MAX: u64 = 100_000;
 
 /// How many of the worst ceilings a judgement lists.
 const CEILINGS_LISTED_MAX: usize = 10;
@@ -101,9 +104,8 @@ pub fn judge(records: &[Record], law: &Law) -> Judgement {
             continue;
         }
         let CeilingLaw { limit, window, .. } = counted.law;
-        let skew_max = skew_max(Micros::new(window)).get();
         let overtaking = overtaking.get(key.policy.as_str()).copied();
-        let overtaking = overtaking.filter(|took| *took > skew_max);
+        let overtaking = overtaking.filter(|took| *took > SKEW_MAX.min(window / 10));
         let window = window.saturating_sub(overtaking.unwrap_or(0));
         let certain = window::certain(&counted.admitted, window, limit);
         judgement.wrongly_admitted += certain.excess;
@@ -123,7 +125,7 @@ pub fn judge(records: &[Record], law: &Law) -> Judgement {
 }
 
 /// By how much calls may have overtaken each other, by policy, where callers' clocks stamp them:
-/// one that comes later than [`skew_max`] with an earlier instant looks like a clock that stepped
+/// one that comes later than [`SKEW_MAX`] with an earlier instant looks like a clock that stepped
 /// back, and what was charged after that instant is dated back to it. That skew is the callers' own.
 fn overtaking<'a>(records: &'a [Record], law: &Law) -> HashMap<&'a str, u64> {
     let mut longest: HashMap<&str, u64> = HashMap::new();
