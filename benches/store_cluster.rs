@@ -14,7 +14,6 @@ use fred::types::Value;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
 };
-use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, ChargeId, KeyPrefix, Policy, PolicyName, Quota, Region,
     Subject, Target,
@@ -22,6 +21,7 @@ use tidegate::model::{
 use tidegate::store::cluster::script::{ChargeScript, Scripts};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, Store};
+use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 
 /// The allocator that the binary has.
 #[global_allocator]

@@ -4,26 +4,17 @@
 //! [`Limiter`] decides, a [`store::Store`] remembers, [`model`] names things and [`algorithm`]
 //! counts. See the README for the server and the command line.
 
-#![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "local-stage")]
 pub mod admission;
 pub mod algorithm;
-#[cfg(feature = "chaos")]
-pub mod chaos;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
-#[cfg(feature = "server")]
-pub mod edge;
 pub mod limiter;
 pub mod model;
 pub mod store;
-#[cfg(feature = "server")]
-pub mod telemetry;
 #[cfg(feature = "config")]
 pub mod wire;
 

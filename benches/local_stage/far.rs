@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tidegate::Check;
 use tidegate::admission::LocalStage;
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
-use tidegate::chaos::proxy::Impairment;
 use tidegate::model::Source;
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::proxy::Impairment;
 
 use crate::fleet::{Fleet, PATIENCE, leased, ms, policy, quantile, six_nodes};
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tidegate::Limiter;
 use tidegate::admission::LocalStage;
-use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::limiter::{FleetMember, FleetOptions};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, LeaseRule, Micros, Policies, Policy, PolicyName, Source,
 };
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
+use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 
 pub type Node = Arc<Limiter<ClusterStore>>;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tidegate::Check;
 use tidegate::admission::LocalStage;
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::model::{Source, Subject, Target};
 use tidegate::store::{ShardId, Store};
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::fleet::{Fleet, Node, ms, policy, quantile, six_nodes};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate::Check;
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::model::Source;
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::fleet::{Fleet, PATIENCE, leased, policy, six_nodes, stages};
 

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tidegate::admission::LocalStage;
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
-use tidegate::chaos::proxy::Impairment;
 use tidegate::model::Source;
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::proxy::Impairment;
 
 use crate::support::{Fleet, PATIENCE, at_once, check, eventually, leased, policy, start};
 

@@ -7,7 +7,6 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tidegate::admission::{LocalStage, StageStats};
-use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::limiter::{FleetMember, FleetOptions};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, LeaseRule, Micros, OnOutage, Policies, Policy, PolicyName,
@@ -15,6 +14,7 @@ use tidegate::model::{
 use tidegate::store::Store;
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::{Check, Limiter};
+use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 
 pub type Node = Arc<Limiter<ClusterStore>>;
 

@@ -1,10 +1,10 @@
 //! Charges through the store and back.
 
-use tidegate::chaos::cluster::ClusterUnderTest;
 use tidegate::model::{Algorithm, Retry};
 use tidegate::store::{
     ChargeCall, IdOrigin, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store,
 };
+use tidegate_chaos::cluster::ClusterUnderTest;
 
 use crate::support::{
     charge, dual, fresh_id, global, single, six_nodes, store, target, used, within,

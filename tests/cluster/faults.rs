@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate::chaos::cluster::ClusterUnderTest;
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::ClusterStore;
 use tidegate::store::{ShardEvent, ShardId, StoreErrorKind};
+use tidegate_chaos::cluster::ClusterUnderTest;
 
 use crate::support::{dual, eventually, global, primary_of, six_nodes, store};
 use crate::traffic::{

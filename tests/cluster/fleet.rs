@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::chaos::cluster::ClusterUnderTest;
 use tidegate::store::FleetNews;
+use tidegate_chaos::cluster::ClusterUnderTest;
 
 use crate::support::{eventually, single, six_nodes, store, within};
 

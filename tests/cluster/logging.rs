@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::model::Algorithm;
 use tidegate::store::Store;
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{charge, global, ready, start, target, unready_store};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::ClusterStore;
 use tidegate::store::{ShardEvent, Store};
+use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 
 use crate::support::{
     charge, dual, eventually, global, primary_of, six_nodes, store, subjects_by_shard, used,
@@ -50,7 +50,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-async fn run(at: At<'_>, args: &[&str]) -> tidegate::chaos::resp::Reply {
+async fn run(at: At<'_>, args: &[&str]) -> tidegate_chaos::resp::Reply {
     at.0.run(at.1, args).await.unwrap_or_else(|e| panic!("{e}"))
 }
 

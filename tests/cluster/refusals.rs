@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::model::{Algorithm, Policies};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{Readiness, ShardEvent, Store, StoreError, StoreErrorKind};
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::support::{
     charge, dual, eventually, global, primary_of, ready, single, six_nodes, start, store,

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use tidegate::chaos::cluster::ClusterUnderTest;
-use tidegate::chaos::resp::Reply;
 use tidegate::model::{Algorithm, Cost, Target};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, ChargeCall, RefundCall, Refunded, Store};
+use tidegate_chaos::cluster::ClusterUnderTest;
+use tidegate_chaos::resp::Reply;
 
 use crate::support::{
     charge, dual, eventually, primary_of, ready, six_nodes, store, target, used, within,

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
-use tidegate::chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::{
     AddressMap, ClientCertificate, ClusterOptions, ClusterStore, NodeAddress, TlsOptions,
 };
 use tidegate::store::{Readiness, Store, StoreErrorKind};
+use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 
 use crate::support::{
     charge, eventually, global, ready, single, start, subjects_by_shard, target, used,

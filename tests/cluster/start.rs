@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate::chaos::cluster::ClusterOptions as TestOptions;
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::{AddressMap, ClusterOptions, ClusterStore, NodeAddress, Resp};
 use tidegate::store::{Readiness, Store, StoreErrorKind};
+use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::support::{
     charge, eventually, global, primary_of, ready, six_nodes, start, subjects_by_shard, target,

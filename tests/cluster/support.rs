@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, ChargeId, Micros, Policy, PolicyName, Quota, Region,
     Subject, Target,
 };
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, ShardId, Store};
+use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 
 /// Three primaries and three replicas, whole.
 pub async fn six_nodes() -> ClusterUnderTest {

@@ -6,7 +6,6 @@
 
 pub mod model;
 pub mod probe;
-#[cfg(feature = "chaos")]
 pub mod stores;
 pub mod traffic;
 

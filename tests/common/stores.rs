@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tidegate::MemoryStore;
-use tidegate::chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tidegate::store::Store;
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
+use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
 use tokio::runtime::Runtime;
 
 /// A store, and how to run what awaits it.

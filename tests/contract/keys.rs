@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use tidegate::chaos::resp::Reply;
 use tidegate::model::{Algorithm, Ceiling, HashTag, KeyPrefix, Micros, Timestamp};
 use tidegate::store::cluster::ClusterStore;
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, Store, StoreErrorKind};
+use tidegate_chaos::resp::Reply;
 
 use crate::common::probe::{Probe, T0, at, fresh, global, named, region, s, with_burst};
 use crate::common::stores::{Fixture, Running, cluster};

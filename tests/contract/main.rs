@@ -20,7 +20,6 @@ mod leases;
 mod vectors;
 
 mod bounds;
-mod fleet;
 mod keys;
 
 macro_rules! scenarios {

@@ -1,0 +1,124 @@
+//! Makes one cluster of nodes that know nothing of each other, and waits until it is whole.
+//!
+//! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
+//! returns before the replicas have synced: a primary killed then is never replaced.
+
+use std::time::{Duration, Instant};
+
+use super::{ClusterError, ClusterUnderTest, options::Shape};
+use crate::resp::Reply;
+
+const SLOT_COUNT: usize = 16_384;
+const POLL: Duration = Duration::from_millis(20);
+
+/// Gives the slots to the primaries, introduces everyone, and attaches the replicas.
+pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
+    let Shape::Cluster {
+        primaries,
+        replicas,
+    } = shape
+    else {
+        return Ok(());
+    };
+    for node in 0..primaries {
+        let first = (node * SLOT_COUNT / primaries).to_string();
+        let last = ((node + 1) * SLOT_COUNT / primaries - 1).to_string();
+        let epoch = (node + 1).to_string();
+        // Distinct epochs from the start spare the nodes a round of collisions.
+        run(cluster, node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await?;
+        run(cluster, node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
+    }
+    for node in 0..shape.node_count() {
+        for other in (0..shape.node_count()).filter(|&other| other != node) {
+            let address = cluster.address(other)?;
+            let (ip, port) = (address.ip().to_string(), address.port().to_string());
+            run(cluster, node, &["CLUSTER", "MEET", &ip, &port]).await?;
+        }
+    }
+    wait_acquainted(cluster, shape.node_count()).await?;
+    for replica in 0..replicas {
+        let id = cluster.run(replica, &["CLUSTER", "MYID"]).await?;
+        let id = id.text().unwrap_or_default();
+        run(cluster, primaries + replica, &["CLUSTER", "REPLICATE", id]).await?;
+    }
+    cluster.wait_whole().await?;
+    wait_fronts(cluster).await
+}
+
+async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(), ClusterError> {
+    cluster.run(node, args).await.map(drop)
+}
+
+async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(), ClusterError> {
+    cluster
+        .wait_for("all nodes to know each other", || async {
+            for node in 0..count {
+                let view = cluster.view(node).await?;
+                let known = view.nodes.iter().filter(|other| other.node.is_some());
+                let known = known.filter(|other| other.linked).count();
+                if known < count {
+                    return Ok(Err(format!("node {node} knows {known} of {count}")));
+                }
+            }
+            Ok(Ok(()))
+        })
+        .await
+}
+
+/// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
+async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
+    let fronts = cluster.nodes.fronts().into_iter();
+    let fronts: Vec<_> = fronts.map(|front| front.ip().to_string()).collect();
+    if fronts.is_empty() {
+        return Ok(());
+    }
+    cluster
+        .wait_for("the nodes to name the proxies", || async {
+            for node in 0..cluster.node_count() {
+                let slots = cluster.run(node, &["CLUSTER", "SLOTS"]).await?;
+                // Each entry: first slot, last slot, then the nodes: endpoint, port, name, more.
+                let entries = slots.array().unwrap_or_default().iter();
+                let nodes = entries
+                    .filter_map(Reply::array)
+                    .flat_map(|e| e.iter().skip(2));
+                let mut endpoints = nodes.filter_map(|node| node.array()?.first());
+                let is_front = |reply: &Reply| fronts.iter().any(|f| reply.text() == Some(f));
+                if let Some(strange) = endpoints.find(|endpoint| !is_front(endpoint)) {
+                    return Ok(Err(format!("node {node} names {strange:?}")));
+                }
+            }
+            Ok(Ok(()))
+        })
+        .await
+}
+
+/// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
+/// doesn't answer is waited for like one that isn't ready.
+pub(super) async fn wait_for<F>(
+    what: &str,
+    limit: Duration,
+    mut probe: impl FnMut() -> F,
+) -> Result<(), ClusterError>
+where
+    F: Future<Output = Result<Result<(), String>, ClusterError>>,
+{
+    let begun = Instant::now();
+    loop {
+        let seen = match probe().await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(seen)) => seen,
+            Err(error @ (ClusterError::NoAnswer { .. } | ClusterError::Refused { .. })) => {
+                error.to_string()
+            }
+            Err(error) => return Err(error),
+        };
+        if begun.elapsed() > limit {
+            return Err(ClusterError::TimedOut {
+                what: what.to_owned(),
+                seen,
+                waited: begun.elapsed(),
+            });
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}

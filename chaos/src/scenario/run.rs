@@ -1,0 +1,381 @@
+//! Runs scenarios: cluster, instances, fault, judgement, again and again. Never decides what was
+//! right: it hands the history to the oracle and the judgement to the promise.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::catalog::{Act, Scenario};
+use super::ground::{Against, Ground, GroundError};
+use super::promise::Lost;
+use super::script::play;
+use super::stage::{Moments, Stage};
+use super::traffic::Traffic;
+use crate::cluster::{ClusterError, ClusterOptions};
+use crate::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
+use crate::oracle::{AnsweredBy, Law, Loss, Record, Stalls, judge, stated_bound};
+use crate::report::{Latency, RunReport, ScenarioReport, Timeline};
+
+/// How much later than the timer that was set with it a call may come: one wake-up of a busy
+/// machine.
+pub const LATENESS_MAX: Duration = Duration::from_millis(20);
+/// The time before a fault in which acknowledged writes may be unreplicated or unsynced, in
+/// microseconds.
+const UNREPLICATED_MAX: u64 = 1_000_000;
+/// Stalls of the machine that are worth a reader's eye, in microseconds.
+const STALL_SHOWN_MIN: u64 = 20_000;
+/// And how many of them.
+const STALLS_SHOWN_MAX: usize = 1_000;
+/// How much of the load must come after the moment from which recovery is counted, in
+/// microseconds.
+const AFTERMATH_MIN: u64 = 500_000;
+
+/// Why a scenario could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The cluster can't be started, seen or hurt.
+    #[error(transparent)]
+    Ground(#[from] GroundError),
+    /// An instance went wrong.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// The traffic can't be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Histories have no place.
+    #[error("histories can't be kept in {path}: {source}")]
+    Histories {
+        /// Where.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The fault lasted longer than the load.
+    #[error("the load was over {0} ms too early to see the recovery: give it more --seconds")]
+    TooShort(u64),
+}
+
+impl ScenarioError {
+    /// Whether this machine or server can't do it at all.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            ScenarioError::Ground(GroundError::Cluster(ClusterError::Unsupported { .. }))
+        )
+    }
+}
+
+/// How scenarios are run.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Against what.
+    pub against: Against,
+    /// What an instance is.
+    pub program: InstanceProgram,
+    /// How long checks are asked, in seconds; a scenario that needs more gets more.
+    pub seconds: u64,
+    /// How often each is run.
+    pub repetitions: u32,
+    /// How long a check may take.
+    pub deadline: Duration,
+    /// How much later than its deadline a call may come before it counts as late; usually
+    /// [`LATENESS_MAX`].
+    pub lateness_max: Duration,
+    /// The node timeout of the clusters it starts.
+    pub node_timeout: Duration,
+    /// Whether instances have their local stage.
+    pub local_stage: bool,
+    /// The prefix of all keys.
+    pub key_prefix: String,
+    /// Where the histories of runs that broke a promise are kept; they are thrown away without.
+    pub keep_histories: Option<PathBuf>,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The cluster and the instances start.
+    Starting,
+    /// Checks are asked, so many milliseconds long.
+    Asking(u64),
+    /// The history is judged.
+    Judging,
+}
+
+/// One run's place among all.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// With or without repair.
+    pub repair: bool,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+}
+
+impl Runner {
+    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` what came of each run.
+    /// A run that can't be carried out is noted, and the next one tried.
+    ///
+    /// # Errors
+    /// When none can be carried out, or the machine or server can't do it at all.
+    pub async fn scenario(
+        &self,
+        scenario: &'static Scenario,
+        repair: bool,
+        tell: impl Fn(Place, Phase),
+        mut seen: impl FnMut(Place, Result<&RunReport, &ScenarioError>),
+    ) -> Result<ScenarioReport, ScenarioError> {
+        let mut report = ScenarioReport {
+            name: scenario.name.to_owned(),
+            fault: scenario.what.to_owned(),
+            promise: scenario.promised.to_owned(),
+            cluster: self.against.to_string(),
+            server: String::new(),
+            load: String::new(),
+            repair,
+            runs: Vec::new(),
+            not_run: Vec::new(),
+        };
+        for repetition in 1..=self.repetitions {
+            let place = Place {
+                scenario,
+                repair,
+                repetition,
+            };
+            let ran = self.once(place, &tell, &mut report).await;
+            seen(place, ran.as_ref());
+            match ran {
+                Ok(run) => report.runs.push(run),
+                Err(error) => {
+                    let last = repetition == self.repetitions;
+                    if error.is_unsupported() || (last && report.runs.is_empty()) {
+                        return Err(error);
+                    }
+                    report.not_run.push(format!("run {repetition}: {error}"));
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    async fn once(
+        &self,
+        place: Place,
+        tell: &impl Fn(Place, Phase),
+        about: &mut ScenarioReport,
+    ) -> Result<RunReport, ScenarioError> {
+        tell(place, Phase::Starting);
+        let act = place.scenario.act;
+        let ground = Ground::prepare(&self.against, self.options(act)).await?;
+        let traffic = self.traffic(place, &ground);
+        about.cluster = ground.name();
+        about.server = ground.server().await?;
+        about.load = traffic.description();
+        let histories = Histories::create()?;
+        let plans = traffic.plans(&ground.redis_url(), &self.key_prefix, &histories.0);
+        let mut fleet = Fleet::start(&self.program, plans).await?;
+        let began_at = fleet.begin().await?;
+        tell(place, Phase::Asking(traffic.length_ms));
+        let victim = usize::from(ground.shards().count() > 1);
+        let subjects = traffic.subjects_on(u16::try_from(victim).unwrap_or(0));
+        let mut stage = Stage::new(&ground, began_at, traffic.length_ms, subjects);
+        let moments = play(&mut stage, act, traffic.fault_ms).await?;
+        let harvest = fleet.finish().await?;
+        let mut restored = 0;
+        tell(place, Phase::Judging);
+        let mut law = self.law(place, &traffic, began_at, moments)?;
+        for report in harvest.reports {
+            law.stalls.add(report.instance, report.stalls);
+            restored += report.restored;
+        }
+        let mut report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        report.restored = restored;
+        if let Some(keep) = self
+            .keep_histories
+            .as_ref()
+            .filter(|_| !report.broken.is_empty())
+        {
+            let repair = if place.repair { "-repair" } else { "" };
+            let name = format!("{}{repair}-{}", place.scenario.name, place.repetition);
+            histories.keep(&keep.join(name))?;
+        }
+        Ok(report)
+    }
+
+    fn options(&self, act: Act) -> ClusterOptions {
+        let persistent = matches!(
+            act,
+            Act::Kill | Act::Stop | Act::RollingRestart | Act::TwoPrimariesDown | Act::AllDown
+        );
+        ClusterOptions::default()
+            .node_timeout(self.node_timeout)
+            .persistent(persistent)
+            .proxied(matches!(act, Act::Resets | Act::Latency | Act::Loss))
+    }
+
+    fn traffic(&self, place: Place, ground: &Ground) -> Traffic {
+        let length_ms = self.seconds.max(place.scenario.seconds_min) * 1_000;
+        let fault_ms = (length_ms * 3 / 10).min(3_000);
+        let mut traffic = Traffic {
+            length_ms,
+            fault_ms,
+            deadline_ms: u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX),
+            shards: ground.shards(),
+            repetition: place.repetition,
+            repair: place.repair,
+            local_stage: self.local_stage,
+            clock_step: None,
+        };
+        if place.scenario.act == Act::ClockStep {
+            traffic.clock_step = Some(ClockStep {
+                at_ms: fault_ms,
+                back_ms: traffic.window_ms() / 4,
+            });
+        }
+        traffic
+    }
+
+    fn law(
+        &self,
+        place: Place,
+        traffic: &Traffic,
+        began_at: u64,
+        moments: Moments,
+    ) -> Result<Law, ScenarioError> {
+        let ended_at = began_at + traffic.length_ms * 1_000;
+        let needed = moments.recovery_from + AFTERMATH_MIN;
+        if needed > ended_at {
+            return Err(ScenarioError::TooShort((needed - ended_at) / 1_000));
+        }
+        let back_ms = traffic.clock_step.map_or(0, |step| step.back_ms);
+        let lockout = (traffic.window_ms() + back_ms + traffic.deadline_ms) * 1_000;
+        let excused = place.scenario.promise.excuses_a_window;
+        Ok(Law {
+            policies: policies(&traffic.policies())?,
+            deadline: traffic.deadline_ms * 1_000,
+            lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
+            shards: traffic.shards.clone(),
+            denials_excused_until: if excused {
+                moments.fault_at + lockout
+            } else {
+                0
+            },
+            fault_at: moments.fault_at,
+            recovery_from: moments.recovery_from,
+            ended_at,
+            stalls: Stalls::default(),
+        })
+    }
+
+    fn judged(
+        &self,
+        place: Place,
+        records: &[Record],
+        law: &Law,
+        began_at: u64,
+        moments: Moments,
+        stage: Stage<'_>,
+    ) -> RunReport {
+        let judgement = judge(records, law);
+        let promise = place.scenario.promise;
+        let victim = u16::try_from(stage.victim).unwrap_or(0);
+        let losses = losses(promise.lost, moments, victim);
+        let bound = stated_bound(records, law, &losses);
+        let node_timeout = u64::try_from(self.node_timeout.as_micros()).unwrap_or(u64::MAX);
+        let kept = promise.check(&judgement, bound, node_timeout);
+        let latencies = records.iter().map(|r| r.answered.saturating_sub(r.sent));
+        RunReport {
+            repetition: place.repetition,
+            seconds: (law.ended_at - began_at) as f64 / 1e6,
+            judgement,
+            wrongly_admitted_bound: bound,
+            latency: Latency::of(latencies.collect()),
+            marks: stage.into_marks(),
+            broken: kept.broken,
+            missed: kept.missed,
+            takeover: moments
+                .taken_at
+                .map(|at| at.saturating_sub(moments.fault_at)),
+            after_takeover: moments
+                .taken_at
+                .and_then(|at| first_served(records, law, victim, at)),
+            restored: 0,
+            stalls: law.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
+            timeline: Timeline::of(records, law, began_at, law.ended_at),
+        }
+    }
+}
+
+/// How long after `at` the last instance got its first answer of a shard from the store; `None`
+/// when one never did.
+fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u64> {
+    let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
+    for record in records.iter().filter(|r| law.shard_of(&r.subject) == shard) {
+        let seen = first.entry(record.instance).or_default();
+        let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
+        if served && seen.is_none_or(|earlier| record.answered < earlier) {
+            *seen = Some(record.answered);
+        }
+    }
+    let all: Option<Vec<u64>> = first.into_values().collect();
+    all?.into_iter().max().map(|answered| answered - at)
+}
+
+/// When which shards may lose what they had acknowledged.
+fn losses(lost: Lost, moments: Moments, victim: u16) -> Vec<Loss> {
+    let last_second = Loss {
+        from: moments.fault_at.saturating_sub(UNREPLICATED_MAX),
+        to: moments.lost_until,
+        shard: Some(victim),
+    };
+    match lost {
+        Lost::Nothing => Vec::new(),
+        Lost::LastSecond | Lost::UntilCutIsNoticed => vec![last_second],
+        Lost::LastSecondEverywhere => vec![Loss {
+            shard: None,
+            ..last_second
+        }],
+        Lost::Everything => vec![Loss {
+            from: 0,
+            ..last_second
+        }],
+    }
+}
+
+/// A directory for the histories of one run; gone with its owner unless it is kept.
+struct Histories(PathBuf);
+
+impl Histories {
+    fn create() -> Result<Self, ScenarioError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tidegate-chaos-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(unkept(&path))?;
+        Ok(Histories(path))
+    }
+
+    fn keep(&self, at: &Path) -> Result<(), ScenarioError> {
+        std::fs::create_dir_all(at).map_err(unkept(at))?;
+        for entry in std::fs::read_dir(&self.0).map_err(unkept(&self.0))? {
+            let entry = entry.map_err(unkept(&self.0))?;
+            std::fs::copy(entry.path(), at.join(entry.file_name())).map_err(unkept(at))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Histories {
+    fn drop(&mut self) {
+        // What can't be removed is in the directory for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn unkept(path: &Path) -> impl FnOnce(io::Error) -> ScenarioError + use<> {
+    let path = path.to_owned();
+    move |source| ScenarioError::Histories { path, source }
+}

@@ -1,0 +1,244 @@
+//! `tidegate serve`: puts the server together, runs it, and ends it. Decides nothing itself.
+
+mod greeting;
+mod reload;
+mod settings;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::greeting::Greeting;
+use self::reload::Watch;
+use self::settings::SettingsArgs;
+use super::Outcome;
+use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, StoreArgs};
+use super::compose::{self, Origin, ProcessLimiter};
+use super::failure::{Exit, Failure};
+use super::stage_args::StageArgs;
+use crate::edge::web::{self, App};
+use crate::telemetry::Instruments;
+use crate::telemetry::logs::LogFormat;
+use tidegate::limiter::FleetOptions;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate serve                       in memory, with example policies
+  tidegate serve --config policies.yaml --listen :8080
+  TIDEGATE_REDIS=redis://:password@10.0.0.1:6379,redis://10.0.0.2:6379 \\
+                 tidegate serve --config policies.yaml --log json
+  TIDEGATE_ADMIN_TOKEN=$(openssl rand -hex 32) tidegate serve
+
+The policy file is read again when it changes and on SIGHUP; one with faults
+changes nothing, and the log names each fault. SIGTERM and SIGINT end the server
+when the requests in flight are answered; a second one ends it at once.
+
+Exit codes: 0 ended as told, 2 could not start.";
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ServeArgs {
+    /// Where to listen: ADDRESS:PORT, or :PORT for all addresses
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_LISTEN", default_value = "127.0.0.1:8080",
+          value_parser = settings::listen)]
+    listen: SocketAddr,
+
+    #[command(flatten)]
+    policies: PolicyArgs,
+
+    /// Don't read the policy file again when it changes (SIGHUP still does)
+    #[arg(long, env = "TIDEGATE_NO_WATCH")]
+    no_watch: bool,
+
+    #[command(flatten)]
+    store: StoreArgs,
+
+    #[command(flatten)]
+    deadline: DeadlineArgs,
+
+    #[command(flatten)]
+    stage: StageArgs,
+
+    #[command(flatten)]
+    admin: AdminArgs,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Serves until it is told to stop.
+pub(super) fn run(args: ServeArgs) -> Outcome {
+    compose::install_logs(&args.log, "info")?;
+    compose::large_runtime()?.block_on(serve(args))
+}
+
+async fn serve(args: ServeArgs) -> Outcome {
+    let (config, origin) = compose::config(&args.policies)?;
+    let from_file = config.server.clone();
+    let mut settings = args.settings.over(config.server);
+    settings.admin_token = compose::admin_token(&args.admin)?;
+    let signals = Signals::new()?;
+    let limiter = compose::limiter(config.policies, &args.store, args.deadline, args.stage)?;
+    let limiter = Arc::new(limiter);
+    let listener = listen(args.listen).await?;
+    let greeted = Greeted {
+        origin: &origin,
+        store: compose::store_name(&limiter, &args.store),
+        admin: settings.admin_token.is_some(),
+        form: args.log.log,
+    };
+    greeted.greet(&listener, &limiter)?;
+    let watch = match origin {
+        Origin::File(file) => Some(Watch::new(file, from_file)),
+        Origin::Examples => None,
+    };
+    let reloading = tokio::spawn(reload(
+        watch,
+        !args.no_watch,
+        Arc::clone(&limiter),
+        signals.hangup,
+    ));
+    let instruments = Arc::new(Instruments::default());
+    let member = limiter.join_fleet(FleetOptions::default());
+    let app = Arc::new(App::new(Arc::clone(&limiter), settings, instruments));
+    web::serve(
+        listener,
+        app,
+        told_to_stop(signals.terminate, signals.interrupt),
+    )
+    .await;
+    reloading.abort();
+    if limiter.end_leases() > 0 {
+        // They are handed back beside, each within a check's time.
+        tokio::time::sleep(args.deadline.deadline).await;
+    }
+    drop(member);
+    tracing::info!("stopped");
+    Ok(Exit::Done)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let cause = format!("can't listen on {address}: {error}");
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                Failure::with_cure(cause, "another process is there: choose another --listen")
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                Failure::with_cure(cause, "choose a port from 1024 on as --listen")
+            }
+            _ => Failure::with_cure(cause, "choose an address of this machine as --listen"),
+        }
+    })
+}
+
+/// What is said at the start.
+struct Greeted<'a> {
+    origin: &'a Origin,
+    store: String,
+    admin: bool,
+    form: LogFormat,
+}
+
+impl Greeted<'_> {
+    fn greet(&self, listener: &TcpListener, limiter: &ProcessLimiter) -> Result<(), Failure> {
+        let address = listener
+            .local_addr()
+            .map_err(|error| Failure::new(format!("can't tell where it listens: {error}")))?;
+        let policies = limiter.policies();
+        if self.form == LogFormat::Text {
+            let greeting = Greeting {
+                address,
+                policies: &policies,
+                origin: self.origin,
+                store: &self.store,
+                admin: self.admin,
+            };
+            let _ = write!(std::io::stderr(), "{}", greeting.text());
+        }
+        let source = match self.origin {
+            Origin::Examples => "examples, built in".to_owned(),
+            Origin::File(file) => file.display().to_string(),
+        };
+        tracing::info!(
+            %address,
+            store = self.store,
+            policies = policies.len(),
+            source,
+            admin = self.admin,
+            version = env!("CARGO_PKG_VERSION"),
+            "listening"
+        );
+        Ok(())
+    }
+}
+
+/// The signals that a server heeds. Watched before it listens, so that none is lost.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let watch = |kind| {
+            signal(kind).map_err(|error| Failure::new(format!("can't watch for signals: {error}")))
+        };
+        Ok(Signals {
+            terminate: watch(SignalKind::terminate())?,
+            interrupt: watch(SignalKind::interrupt())?,
+            hangup: watch(SignalKind::hangup())?,
+        })
+    }
+}
+
+/// Done when the first SIGTERM or SIGINT comes; a second one ends the process.
+async fn told_to_stop(mut terminate: Signal, mut interrupt: Signal) {
+    next_of(&mut terminate, &mut interrupt).await;
+    tokio::spawn(async move {
+        next_of(&mut terminate, &mut interrupt).await;
+        tracing::warn!("told twice: stopping at once");
+        std::process::exit(Exit::Undecided.code().into());
+    });
+}
+
+async fn next_of(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Reads the policy file again whenever it should be.
+async fn reload(
+    mut watch: Option<Watch>,
+    looks: bool,
+    limiter: Arc<ProcessLimiter>,
+    mut hangup: Signal,
+) {
+    let mut look = tokio::time::interval(reload::LOOK_PERIOD);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let asked = tokio::select! {
+            _ = hangup.recv() => true,
+            _ = look.tick(), if looks && watch.is_some() => false,
+        };
+        match &mut watch {
+            Some(watch) => {
+                if asked || watch.has_changed() {
+                    watch.reload(&limiter);
+                }
+            }
+            None => tracing::info!("SIGHUP: there is no policy file to read again"),
+        }
+    }
+}

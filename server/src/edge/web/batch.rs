@@ -1,0 +1,244 @@
+//! `POST /v1/checks`: many checks in one request, answered in their order.
+//!
+//! Checks of one policy and subject are decided one after the other, as they stand; others run
+//! side by side, up to [`RUNS_AT_ONCE_MAX`]. Never lets one bad entry cost the others their answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::{self, StreamExt as _};
+use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::{answer, app::App, reading};
+use crate::edge::problem::{Problem, ProblemBody};
+use tidegate::model::{Check, Decision};
+use tidegate::store::Store;
+
+/// How many subjects of one batch are at the store at once: enough to hide its distance, and no
+/// more than a batch may take from others.
+const RUNS_AT_ONCE_MAX: usize = 256;
+
+/// The body: its entries stay text until each is read for itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked<'a> {
+    #[serde(borrow)]
+    checks: &'a RawValue,
+}
+
+/// One entry's answer.
+type Answer = Result<Decision, Problem>;
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Decided(&'a Decision),
+    Faulty { error: ProblemBody<'a> },
+}
+
+#[derive(Serialize)]
+struct Answers<'a> {
+    decisions: Vec<Entry<'a>>,
+}
+
+/// Decides and charges each entry.
+pub(super) async fn checks<S: Store>(State(app): State<Arc<App<S>>>, request: Request) -> Response {
+    let began = Instant::now();
+    let (head, body) = request.into_parts();
+    let json = match reading::body(&head.headers, body, &app.settings).await {
+        Ok(json) => json,
+        Err(problem) => return problem.into_response(),
+    };
+    let entries = match entries(&json, app.settings.batch_max) {
+        Ok(entries) => entries,
+        Err(problem) => return problem.into_response(),
+    };
+    let answers = decide(&app, entries, began).await;
+    let decisions = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(decision) => Entry::Decided(decision),
+            Err(problem) => Entry::Faulty {
+                error: problem.body(),
+            },
+        })
+        .collect();
+    let mut response = answer::ok(&Answers { decisions });
+    answer::forbid_storing(response.headers_mut());
+    response
+}
+
+/// The entries in their order, each a check or what is wrong with it.
+fn entries(json: &[u8], batch_max: usize) -> Result<Vec<Result<Check, Problem>>, Problem> {
+    reading::is_object(json)?;
+    let asked: Asked<'_> = serde_json::from_slice(json).map_err(|error| {
+        let said = reading::quoted(&error.to_string());
+        Problem::malformed(format!("write {{\"checks\": [...]}}: {said}"))
+    })?;
+    let mut deserializer = serde_json::Deserializer::from_str(asked.checks.get());
+    let texts = Bounded(batch_max)
+        .deserialize(&mut deserializer)
+        .map_err(|error| Problem::malformed(format!("checks: {error}")))?;
+    Ok(texts
+        .into_iter()
+        .map(|text| reading::check(text.get().as_bytes()))
+        .collect())
+}
+
+/// Reads a list of at most so many entries: a longer one is refused before it takes up memory.
+struct Bounded(usize);
+
+impl<'de> DeserializeSeed<'de> for Bounded {
+    type Value = Vec<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list of checks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = list.next_element()? {
+            if texts.len() == self.0 {
+                let rule = format!("a batch holds at most {} checks", self.0);
+                return Err(A::Error::custom(rule));
+            }
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+}
+
+async fn decide<S: Store>(
+    app: &App<S>,
+    entries: Vec<Result<Check, Problem>>,
+    began: Instant,
+) -> Vec<Answer> {
+    let mut answers: Vec<Option<Answer>> = Vec::with_capacity(entries.len());
+    let mut checks = Vec::with_capacity(entries.len());
+    for (at, entry) in entries.into_iter().enumerate() {
+        match entry {
+            Ok(check) => {
+                answers.push(None);
+                checks.push((at, check));
+            }
+            Err(problem) => answers.push(Some(Err(problem))),
+        }
+    }
+    let runs = in_order_by_subject(checks)
+        .into_iter()
+        .map(|run| decide_in_order(app, run, began));
+    let mut runs = stream::iter(runs).buffer_unordered(RUNS_AT_ONCE_MAX);
+    while let Some(run) = runs.next().await {
+        for (at, decided) in run {
+            if let Some(place) = answers.get_mut(at) {
+                *place = Some(decided);
+            }
+        }
+    }
+    answers.into_iter().flatten().collect()
+}
+
+/// A check and its place in the batch.
+type Placed = (usize, Check);
+
+/// The checks that share counters, together and in their order.
+fn in_order_by_subject(checks: Vec<Placed>) -> Vec<Vec<Placed>> {
+    let mut runs: Vec<Vec<Placed>> = Vec::new();
+    let mut run_of: HashMap<(String, String), usize> = HashMap::new();
+    for (at, check) in checks {
+        let name = (check.policy.clone(), check.subject.clone());
+        let run = *run_of.entry(name).or_insert(runs.len());
+        match runs.get_mut(run) {
+            Some(run) => run.push((at, check)),
+            None => runs.push(vec![(at, check)]),
+        }
+    }
+    runs
+}
+
+async fn decide_in_order<S: Store>(
+    app: &App<S>,
+    run: Vec<Placed>,
+    began: Instant,
+) -> Vec<(usize, Answer)> {
+    let mut decided = Vec::with_capacity(run.len());
+    for (at, check) in run {
+        let answer = app.limiter.check(&check).await;
+        if let Ok(decision) = &answer {
+            app.decided(decision, began);
+        }
+        decided.push((at, answer.map_err(|error| app.fault(&error))));
+    }
+    decided
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_entry_is_its_own_error_and_the_others_stay() {
+        let json = br#"{"checks":[{"policy":"p","subject":"a"},{"policy":"p"},7,
+            {"policy":"p","subject":"b","cost":-1},{"policy":"p","subject":"c","cost":2}]}"#;
+        let entries = entries(json, 10).unwrap();
+        let good: Vec<_> = entries.iter().map(Result::is_ok).collect();
+        assert_eq!(good, [true, false, false, false, true]);
+    }
+
+    #[test]
+    fn an_entry_that_says_a_thing_twice_is_refused() {
+        let json = br#"{"checks":[{"policy":"p","subject":"a","cost":1,"cost":9}]}"#;
+        assert!(entries(json, 10).unwrap()[0].is_err());
+    }
+
+    #[test]
+    fn a_batch_is_a_list_of_at_most_so_many() {
+        let many = |n: usize| format!("{{\"checks\":[{}]}}", vec!["0"; n].join(","));
+        assert_eq!(entries(many(3).as_bytes(), 3).unwrap().len(), 3);
+        let problem = entries(many(4).as_bytes(), 3).err().unwrap();
+        assert!(problem.detail.contains("at most 3"), "{}", problem.detail);
+        for json in [
+            "[]",
+            "[[]]",
+            "{}",
+            r#"{"checks":{}}"#,
+            r#"{"checks":[],"x":1}"#,
+            "{",
+            "",
+        ] {
+            assert!(entries(json.as_bytes(), 3).is_err(), "{json}");
+        }
+        assert_eq!(entries(br#"{"checks":[]}"#, 3).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn checks_that_share_counters_stay_in_order() {
+        let check = |policy: &str, subject: &str| Check::new(policy, subject);
+        let placed = vec![
+            (0, check("p", "a")),
+            (1, check("p", "b")),
+            (2, check("p", "a").region("us")),
+            (3, check("q", "a")),
+            (4, check("p", "b")),
+        ];
+        let runs = in_order_by_subject(placed);
+        let places: Vec<Vec<usize>> = runs
+            .iter()
+            .map(|run| run.iter().map(|(at, _)| *at).collect())
+            .collect();
+        assert_eq!(places, [vec![0, 2], vec![1, 4], vec![3]]);
+    }
+}

@@ -1,0 +1,346 @@
+//! The server's instruments, in Prometheus's terms: prefix `tidegate_`, base units, and labels
+//! whose values are all known from the configuration or the code. Never a subject, a region or a
+//! charge id in a label: their number is the callers' to choose.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::stage::StageInstruments;
+use tidegate::admission::StageStats;
+use tidegate::model::{Decision, PolicyName, Source};
+use tidegate::store::Readiness;
+
+/// The media type of [`Instruments::encode`]'s text.
+pub const OPENMETRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of the buckets of durations, in seconds: from what memory takes to what no check may.
+const DURATION_BUCKETS: [f64; 14] = [
+    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25, 1.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PolicyLabel(PolicyName);
+
+impl EncodeLabelValue for PolicyLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        self.0.as_str().encode(encoder)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    policy: PolicyLabel,
+    outcome: &'static str,
+    source: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SourceLabels {
+    source: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    endpoint: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndpointLabels {
+    endpoint: &'static str,
+}
+
+/// All instruments of a server. Cheap to record into from many tasks.
+pub struct Instruments {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    check_seconds: Family<SourceLabels, Histogram, fn() -> Histogram>,
+    requests: Family<RequestLabels, Counter>,
+    request_seconds: Family<EndpointLabels, Histogram, fn() -> Histogram>,
+    requests_shed: Counter,
+    requests_in_flight: Gauge,
+    connections: Gauge,
+    connections_shed: Counter,
+    store_calls: Counter<u64, AtomicU64>,
+    store_ready: Gauge<i64, AtomicI64>,
+    stage: StageInstruments,
+}
+
+impl Default for Instruments {
+    fn default() -> Self {
+        let mut it = Instruments {
+            registry: Registry::with_prefix("tidegate"),
+            decisions: Family::default(),
+            check_seconds: Family::new_with_constructor(durations),
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(durations),
+            requests_shed: Counter::default(),
+            requests_in_flight: Gauge::default(),
+            connections: Gauge::default(),
+            connections_shed: Counter::default(),
+            store_calls: Counter::default(),
+            store_ready: Gauge::default(),
+            stage: StageInstruments::default(),
+        };
+        it.register_decisions();
+        it.register_edge();
+        it.stage.register(&mut it.registry);
+        it
+    }
+}
+
+fn durations() -> Histogram {
+    Histogram::new(DURATION_BUCKETS)
+}
+
+impl Instruments {
+    fn register_decisions(&mut self) {
+        let r = &mut self.registry;
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("build", "What runs", build);
+        r.register(
+            "decisions",
+            "Checks decided, by policy, outcome and the part that answered",
+            self.decisions.clone(),
+        );
+        r.register_with_unit(
+            "check_duration",
+            "Time from a check's reading to its decision, by the part that answered",
+            Unit::Seconds,
+            self.check_seconds.clone(),
+        );
+        r.register(
+            "store_calls",
+            "Calls sent to a shared store",
+            self.store_calls.clone(),
+        );
+        r.register(
+            "store_ready",
+            "1 while the store can decide, else 0",
+            self.store_ready.clone(),
+        );
+    }
+
+    fn register_edge(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "http_requests",
+            "HTTP requests answered, by endpoint and status",
+            self.requests.clone(),
+        );
+        r.register_with_unit(
+            "http_request_duration",
+            "Time from a request's head to its answer, by endpoint",
+            Unit::Seconds,
+            self.request_seconds.clone(),
+        );
+        r.register(
+            "http_requests_shed",
+            "HTTP requests refused because too many were in flight",
+            self.requests_shed.clone(),
+        );
+        r.register(
+            "http_requests_in_flight",
+            "HTTP requests being answered",
+            self.requests_in_flight.clone(),
+        );
+        r.register(
+            "http_connections",
+            "HTTP connections open",
+            self.connections.clone(),
+        );
+        r.register(
+            "http_connections_shed",
+            "HTTP connections refused because too many were open",
+            self.connections_shed.clone(),
+        );
+    }
+
+    /// A check was decided after `took`.
+    pub fn decided(&self, decision: &Decision, took: Duration) {
+        let facts = decision.facts();
+        let source = facts.source.name();
+        let labels = DecisionLabels {
+            policy: PolicyLabel(facts.policy.clone()),
+            outcome: outcome(decision),
+            source,
+        };
+        self.decisions.get_or_create(&labels).inc();
+        self.check_seconds
+            .get_or_create(&SourceLabels { source })
+            .observe(took.as_secs_f64());
+    }
+
+    /// A request was answered with `status` after `took`.
+    pub fn answered(&self, endpoint: &'static str, status: u16, took: Duration) {
+        let labels = RequestLabels { endpoint, status };
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds
+            .get_or_create(&EndpointLabels { endpoint })
+            .observe(took.as_secs_f64());
+    }
+
+    /// A request was refused because too many were in flight.
+    pub fn request_shed(&self) {
+        self.requests_shed.inc();
+    }
+
+    /// A request is in flight until the guard is dropped.
+    #[must_use]
+    pub fn request(&self) -> InFlight {
+        InFlight::in_gauge(&self.requests_in_flight)
+    }
+
+    /// A connection was refused because too many were open.
+    pub fn connection_shed(&self) {
+        self.connections_shed.inc();
+    }
+
+    /// A connection is open until the guard is dropped.
+    #[must_use]
+    pub fn connection(&self) -> InFlight {
+        InFlight::in_gauge(&self.connections)
+    }
+
+    /// All instruments in OpenMetrics' text form, with the store's and the local stage's own
+    /// figures as they are now.
+    ///
+    /// # Errors
+    /// When an instrument can't be written, which a string's growth doesn't cause.
+    pub fn encode(
+        &self,
+        calls_sent: u64,
+        readiness: &Readiness,
+        stage: Option<&StageStats>,
+    ) -> Result<String, fmt::Error> {
+        if let Some(stats) = stage {
+            self.stage.read(stats);
+        }
+        self.store_calls
+            .inner()
+            .fetch_max(calls_sent, Ordering::Relaxed);
+        self.store_ready
+            .set(i64::from(*readiness == Readiness::Ready));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+fn outcome(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Admitted(_) => "admitted",
+        Decision::Denied(denial) if denial.facts.source == Source::Outage => "unconfirmed",
+        Decision::Denied(_) => "denied",
+    }
+}
+
+/// Counts in a gauge while it lives.
+#[derive(Debug)]
+pub struct InFlight(Gauge);
+
+impl InFlight {
+    fn in_gauge(gauge: &Gauge) -> Self {
+        gauge.inc();
+        InFlight(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::admission::{BreakerState, OutageReason};
+    use tidegate::model::{ChargeId, DecisionFacts, Denial, Subject};
+    use tidegate::store::ShardId;
+
+    fn outage() -> Decision {
+        Decision::Denied(Denial {
+            facts: DecisionFacts {
+                policy: PolicyName::new("payments").unwrap(),
+                subject: Subject::new("secret-key-1").unwrap(),
+                region: None,
+                cost: 1,
+                id: ChargeId::new("id-1").unwrap(),
+                degraded: true,
+                source: Source::Outage,
+                ceilings: Vec::new(),
+            },
+            retry: None,
+        })
+    }
+
+    #[test]
+    fn names_have_the_prefix_and_base_units_and_labels_no_subject() {
+        let it = Instruments::default();
+        it.decided(&outage(), Duration::from_micros(60));
+        it.answered("/v1/check", 503, Duration::from_micros(80));
+        let text = it
+            .encode(7, &Readiness::NotReady("starting".to_owned()), None)
+            .unwrap();
+        for line in [
+            r#"tidegate_decisions_total{policy="payments",outcome="unconfirmed",source="outage"} 1"#,
+            r#"tidegate_check_duration_seconds_bucket{le="0.0001",source="outage"} 1"#,
+            r#"tidegate_http_requests_total{endpoint="/v1/check",status="503"} 1"#,
+            "tidegate_store_calls_total 7",
+            "tidegate_store_ready 0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("secret-key-1") && !text.contains("id-1"));
+        let named = |l: &&str| !l.starts_with('#');
+        assert!(
+            text.lines()
+                .filter(named)
+                .all(|l| l.starts_with("tidegate_"))
+        );
+    }
+
+    #[test]
+    fn the_local_stages_figures_are_shown_as_they_are() {
+        let stats = StageStats {
+            degraded: vec![(OutageReason::BreakerOpen, 3)],
+            breakers: vec![(ShardId::new(2), BreakerState::Open)],
+            waiting: 5,
+            ..StageStats::default()
+        };
+        let it = Instruments::default();
+        let text = it.encode(0, &Readiness::Ready, Some(&stats)).unwrap();
+        for line in [
+            r#"tidegate_degraded_total{reason="breaker_open"} 3"#,
+            r#"tidegate_breaker_state{shard="2",state="open"} 1"#,
+            r#"tidegate_breaker_state{shard="2",state="closed"} 0"#,
+            "tidegate_lane_waiting 5",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_gauge_counts_what_lives() {
+        let it = Instruments::default();
+        let open = (it.connection(), it.request());
+        let text = it.encode(0, &Readiness::Ready, None).unwrap();
+        assert!(text.contains("tidegate_http_connections 1\n"), "{text}");
+        assert!(text.contains("tidegate_http_requests_in_flight 1\n"));
+        drop(open);
+        let text = it.encode(0, &Readiness::Ready, None).unwrap();
+        assert!(text.contains("tidegate_http_connections 0\n"));
+    }
+}

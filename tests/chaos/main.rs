@@ -1,9 +1,0 @@
-//! The clusters under test and the faults, on real nodes.
-
-mod command;
-mod faults;
-mod faults_inside;
-mod lifecycle;
-mod planted;
-mod proxy;
-mod scenarios;
