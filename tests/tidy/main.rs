@@ -1,5 +1,8 @@
 //! The house's rules, as tests: what a reader relies on without looking.
 
+mod circles;
+mod tree;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
