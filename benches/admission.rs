@@ -84,17 +84,12 @@ fn policy(name: &str, rate: &str, lease: Option<LeaseRule>) -> Policy {
         delay: false,
     };
     let name = PolicyName::new(name).unwrap();
-    Policy {
-        lease,
-        ..Policy::new(name, Some(rule), Some(rule)).unwrap()
-    }
+    let policy = Policy::new(name, Some(rule), Some(rule)).unwrap();
+    policy.with_lease(lease)
 }
 
 fn limiter<C: Clock + Clone>(clock: &Shifted<C>) -> Local {
-    let lease = LeaseRule {
-        period: LEASE_PERIOD,
-        share_max_permille: 500,
-    };
+    let lease = LeaseRule::new(LEASE_PERIOD, 500).unwrap();
     let policies = [
         policy("denied", "1/d", None),
         policy("leased", "1000000000000/h", Some(lease)),

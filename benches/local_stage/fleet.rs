@@ -86,11 +86,8 @@ pub fn policy(name: &str, rate: &str) -> Policy {
 }
 
 pub fn leased(policy: Policy, period: Duration) -> Policy {
-    let lease = Some(LeaseRule {
-        period: Micros::from(period),
-        share_max_permille: 100,
-    });
-    Policy { lease, ..policy }
+    let lease = LeaseRule::new(Micros::from(period), 100).expect("a lease");
+    policy.with_lease(Some(lease))
 }
 
 /// Which stages are on, with their names.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::quota::Quota;
+use super::quota::{Quota, RateError};
 
 /// How a ceiling counts. See [`crate::algorithm`] for each one's costs and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// Every charge is remembered: exact in every window.
     SlidingLog,
@@ -98,6 +99,24 @@ pub enum Allowance {
     Limited(Quota),
 }
 
+impl From<Quota> for Allowance {
+    fn from(quota: Quota) -> Self {
+        Allowance::Limited(quota)
+    }
+}
+
+impl FromStr for Allowance {
+    type Err = RateError;
+
+    /// Reads `unlimited`, or a rate as [`Quota`] does.
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        match text {
+            "unlimited" => Ok(Allowance::Unlimited),
+            rate => Ok(Allowance::Limited(rate.parse()?)),
+        }
+    }
+}
+
 /// A policy's rule for one scope, before regions and subjects that differ are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeilingRule {
@@ -108,6 +127,17 @@ pub struct CeilingRule {
     /// Leaky bucket only: whether an admitted check is told to wait for its turn. Without, the
     /// queue only bounds the burst (nginx's `nodelay`).
     pub delay: bool,
+}
+
+impl CeilingRule {
+    /// A ceiling counted by `algorithm`; a leaky bucket tells admitted checks to wait.
+    pub const fn new(algorithm: Algorithm, allowance: Allowance) -> Self {
+        CeilingRule {
+            algorithm,
+            allowance,
+            delay: true,
+        }
+    }
 }
 
 /// One ceiling as it applies to one check: the values of its region and subject looked up.

@@ -17,8 +17,8 @@ pub use check::{CHARGE_ID_LEN_MAX, ChargeId, ChargeIdError, Check, Cost};
 pub use decision::{Binding, CeilingStatus, Decision, DecisionFacts, Denial, Grant, Retry, Source};
 pub use key::{HashTag, KeyPrefix, KeyPrefixError};
 pub use policy::{
-    ClockSource, LeaseRule, OnOutage, Override, Policies, Policy, PolicyError, PolicyName,
-    PolicyNameError, Target,
+    ClockSource, LeaseRule, LeaseRuleError, OnOutage, Override, Policies, Policy, PolicyError,
+    PolicyName, PolicyNameError, Target,
 };
 pub use quota::{Quota, QuotaError, RateError, UNITS_MAX, WINDOW_MAX, WINDOW_MIN};
 pub use slot::Slot;

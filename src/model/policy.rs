@@ -49,6 +49,7 @@ impl fmt::Display for PolicyName {
 
 /// What a check gets when the store can't answer in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnOutage {
     /// Admit it, uncounted.
     Admit,
@@ -61,6 +62,7 @@ pub enum OnOutage {
 
 /// Whose clock stamps a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ClockSource {
     /// The store's: one clock for a subject.
     #[default]
@@ -74,10 +76,58 @@ pub enum ClockSource {
 /// How far a hot key's capacity may be charged ahead by one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseRule {
-    /// How long a lease is held at most; a node is at most this conservative.
-    pub period: Micros,
-    /// The largest part of a ceiling one lease may take, in thousandths of its limit (1..=500).
-    pub share_max_permille: u16,
+    pub(crate) period: Micros,
+    pub(crate) share_max_permille: u16,
+}
+
+/// Why a [`LeaseRule`] can't be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseRuleError {
+    /// Held for too short or too long.
+    #[error("a lease of {} us: write from 10 ms to 60 s", .0.get())]
+    PeriodOutOfBounds(Micros),
+    /// Takes nothing, or more than half of a ceiling.
+    #[error("a lease of {0} thousandths of a ceiling: write from 1 to 500")]
+    ShareOutOfBounds(u16),
+}
+
+impl LeaseRule {
+    /// The shortest and the longest period.
+    pub const PERIOD_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(60));
+
+    /// The largest part of a ceiling that one lease takes unless another is chosen: a tenth.
+    pub const SHARE_MAX_PERMILLE_DEFAULT: u16 = 100;
+
+    /// Leases held for at most `period` (a node is at most this conservative), each of at most
+    /// `share_max_permille` thousandths of a ceiling's limit.
+    ///
+    /// # Errors
+    /// When the period is not within [`LeaseRule::PERIOD_BOUNDS`], or the share not within 1 to
+    /// 500 thousandths.
+    pub fn new(period: Micros, share_max_permille: u16) -> Result<Self, LeaseRuleError> {
+        let (shortest, longest) = LeaseRule::PERIOD_BOUNDS;
+        if period < shortest || period > longest {
+            return Err(LeaseRuleError::PeriodOutOfBounds(period));
+        }
+        if !(1..=500).contains(&share_max_permille) {
+            return Err(LeaseRuleError::ShareOutOfBounds(share_max_permille));
+        }
+        Ok(LeaseRule {
+            period,
+            share_max_permille,
+        })
+    }
+
+    /// How long a lease is held at most.
+    pub const fn period(self) -> Micros {
+        self.period
+    }
+
+    /// The largest part of a ceiling that one lease takes, in thousandths of its limit.
+    pub const fn share_max_permille(self) -> u16 {
+        self.share_max_permille
+    }
 }
 
 /// What differs for one subject.
@@ -91,31 +141,36 @@ pub struct Override {
     pub regions: BTreeMap<Region, Allowance>,
 }
 
-/// A named rule.
+/// A named rule. Invariant: it has a ceiling, and regions differ only from a region's ceiling.
+///
+/// ```
+/// use tidegate::model::{Algorithm, CeilingRule, OnOutage, Policy, PolicyName};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let global = CeilingRule::new(Algorithm::SlidingLog, "1000/min".parse()?);
+/// let region = CeilingRule::new(Algorithm::SlidingLog, "300/min".parse()?);
+/// let policy = Policy::new(PolicyName::new("video_top")?, Some(global), Some(region))?
+///     .with_on_outage(OnOutage::Admit);
+/// assert_eq!(policy.name().as_str(), "video_top");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Its name.
-    pub name: PolicyName,
-    /// The ceiling over all regions.
-    pub global: Option<CeilingRule>,
-    /// The ceiling of each region.
-    pub region: Option<CeilingRule>,
-    /// Regions that differ.
-    pub regions: BTreeMap<Region, Allowance>,
-    /// Subjects that differ.
-    pub overrides: BTreeMap<Subject, Override>,
-    /// What happens without the store.
-    pub on_outage: OnOutage,
-    /// Whose clock counts.
-    pub clock: ClockSource,
-    /// Leases, when hot keys may have them.
-    pub lease: Option<LeaseRule>,
-    /// For people.
-    pub description: String,
+    pub(crate) name: PolicyName,
+    pub(crate) global: Option<CeilingRule>,
+    pub(crate) region: Option<CeilingRule>,
+    pub(crate) regions: BTreeMap<Region, Allowance>,
+    pub(crate) overrides: BTreeMap<Subject, Override>,
+    pub(crate) on_outage: OnOutage,
+    pub(crate) clock: ClockSource,
+    pub(crate) lease: Option<LeaseRule>,
+    pub(crate) description: String,
 }
 
 /// Why a policy can't be used, or not for this check.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// Neither a global nor a region ceiling.
     #[error("policy `{0}` has no ceiling: give at least one of global and region")]
@@ -152,26 +207,112 @@ impl Policy {
             lease: None,
             description: String::new(),
         };
-        policy.validate().map(|()| policy)
+        policy.validated()
     }
 
-    /// Whether the parts fit together.
+    fn validated(self) -> Result<Self, PolicyError> {
+        if self.global.is_none() && self.region.is_none() {
+            return Err(PolicyError::NoCeiling(self.name));
+        }
+        let mut overrides = self.overrides.values();
+        let differs = !self.regions.is_empty()
+            || overrides.any(|o| o.region.is_some() || !o.regions.is_empty());
+        if self.region.is_none() && differs {
+            return Err(PolicyError::RegionsWithoutRule(self.name));
+        }
+        Ok(self)
+    }
+
+    /// With these regions' own allowances instead of the region ceiling's.
     ///
     /// # Errors
-    /// When there is no ceiling, or regions differ from none.
-    pub fn validate(&self) -> Result<(), PolicyError> {
-        if self.global.is_none() && self.region.is_none() {
-            return Err(PolicyError::NoCeiling(self.name.clone()));
+    /// When there is no region ceiling to differ from.
+    pub fn with_regions(self, regions: BTreeMap<Region, Allowance>) -> Result<Self, PolicyError> {
+        Policy { regions, ..self }.validated()
+    }
+
+    /// With what differs for these subjects.
+    ///
+    /// # Errors
+    /// When a region differs and there is no region ceiling to differ from.
+    pub fn with_overrides(
+        self,
+        overrides: BTreeMap<Subject, Override>,
+    ) -> Result<Self, PolicyError> {
+        Policy { overrides, ..self }.validated()
+    }
+
+    /// With this answer while the store can't give one in time.
+    #[must_use]
+    pub fn with_on_outage(self, on_outage: OnOutage) -> Self {
+        Policy { on_outage, ..self }
+    }
+
+    /// With charges stamped by this clock.
+    #[must_use]
+    pub fn with_clock(self, clock: ClockSource) -> Self {
+        Policy { clock, ..self }
+    }
+
+    /// With leases for hot keys, or without.
+    #[must_use]
+    pub fn with_lease(self, lease: Option<LeaseRule>) -> Self {
+        Policy { lease, ..self }
+    }
+
+    /// With a description for people.
+    #[must_use]
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        let description = description.into();
+        Policy {
+            description,
+            ..self
         }
-        let differs = !self.regions.is_empty()
-            || self
-                .overrides
-                .values()
-                .any(|o| o.region.is_some() || !o.regions.is_empty());
-        if self.region.is_none() && differs {
-            return Err(PolicyError::RegionsWithoutRule(self.name.clone()));
-        }
-        Ok(())
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &PolicyName {
+        &self.name
+    }
+
+    /// The ceiling over all regions.
+    pub const fn global(&self) -> Option<CeilingRule> {
+        self.global
+    }
+
+    /// The ceiling of each region.
+    pub const fn region(&self) -> Option<CeilingRule> {
+        self.region
+    }
+
+    /// Regions that differ.
+    pub const fn regions(&self) -> &BTreeMap<Region, Allowance> {
+        &self.regions
+    }
+
+    /// Subjects that differ.
+    pub const fn overrides(&self) -> &BTreeMap<Subject, Override> {
+        &self.overrides
+    }
+
+    /// What happens without the store.
+    pub const fn on_outage(&self) -> OnOutage {
+        self.on_outage
+    }
+
+    /// Whose clock stamps a charge.
+    pub const fn clock(&self) -> ClockSource {
+        self.clock
+    }
+
+    /// Leases, when hot keys may have them.
+    pub const fn lease(&self) -> Option<LeaseRule> {
+        self.lease
+    }
+
+    /// For people.
+    pub fn description(&self) -> &str {
+        &self.description
     }
 
     /// The ceilings that apply to `subject` in `region`, global first. Empty when all of them are
@@ -227,11 +368,10 @@ impl Policies {
     /// A set of policies.
     ///
     /// # Errors
-    /// When two share a name, or one is not valid.
+    /// When two share a name.
     pub fn new(policies: impl IntoIterator<Item = Policy>) -> Result<Self, PolicyError> {
         let mut by_name = BTreeMap::new();
         for policy in policies {
-            policy.validate()?;
             let name = policy.name.clone();
             if by_name.insert(name.0.clone(), Arc::new(policy)).is_some() {
                 return Err(PolicyError::Twice(name));

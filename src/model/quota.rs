@@ -30,6 +30,7 @@ pub struct Quota {
 
 /// Why a [`Quota`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QuotaError {
     /// More units than can be counted exactly.
     #[error("a limit of {0} is too large: the most is {UNITS_MAX}")]
@@ -110,6 +111,7 @@ impl Quota {
 
 /// Why a rate such as `1000/min` can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RateError {
     /// Not of the form `N/unit`.
     #[error(

@@ -54,6 +54,7 @@ pub struct Region(SmolStr);
 
 /// Why a [`Region`] can't be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RegionError {
     /// The name is empty.
     #[error("a region's name is empty")]

@@ -114,8 +114,7 @@ async fn policies_that_change_elsewhere_leave_a_denial_as_it_is() {
     let world = World::one(global("3/min"));
     exhaust(&world, 0, &check("a"), 3).await;
     assert!(!world.node().check(&check("a")).await.is_admitted());
-    let mut described = global("3/min");
-    described.description = "for people".into();
+    let described = global("3/min").with_description("for people");
     world
         .node()
         .limiter
@@ -127,14 +126,13 @@ async fn policies_that_change_elsewhere_leave_a_denial_as_it_is() {
 #[tokio::test(start_paused = true)]
 async fn a_denial_under_a_low_override_blocks_no_higher_one() {
     let with = |rate: &str| {
-        let mut policy = global("100/min");
         let allowance = Some(Allowance::Limited(rate.parse().unwrap()));
         let differs = Override {
             global: allowance,
             ..Override::default()
         };
-        policy.overrides.insert(Subject::new("a").unwrap(), differs);
-        policy
+        let overrides = [(Subject::new("a").unwrap(), differs)].into();
+        global("100/min").with_overrides(overrides).unwrap()
     };
     let world = World::one(with("2/min"));
     exhaust(&world, 0, &check("a"), 2).await;
@@ -150,10 +148,9 @@ async fn a_denial_under_a_low_override_blocks_no_higher_one() {
 #[tokio::test(start_paused = true)]
 async fn a_regions_new_value_acts_on_the_next_check() {
     let with = |rate: &str| {
-        let mut policy = dual("100/min", "50/min");
         let allowance = Allowance::Limited(rate.parse().unwrap());
-        policy.regions.insert(Region::new("us").unwrap(), allowance);
-        policy
+        let regions = [(Region::new("us").unwrap(), allowance)].into();
+        dual("100/min", "50/min").with_regions(regions).unwrap()
     };
     let world = World::one(with("1/min"));
     let us = check("a").region("us");

@@ -166,18 +166,12 @@ pub fn dual(global: &str, region: &str) -> Policy {
 }
 
 pub fn on_outage(policy: Policy, on_outage: OnOutage) -> Policy {
-    Policy {
-        on_outage,
-        ..policy
-    }
+    policy.with_on_outage(on_outage)
 }
 
 pub fn leased(policy: Policy, period_ms: u64, share_max_permille: u16) -> Policy {
-    let lease = Some(LeaseRule {
-        period: Micros::from_millis(period_ms),
-        share_max_permille,
-    });
-    Policy { lease, ..policy }
+    let lease = LeaseRule::new(Micros::from_millis(period_ms), share_max_permille).unwrap();
+    policy.with_lease(Some(lease))
 }
 
 pub fn check(subject: &str) -> Check {

@@ -7,17 +7,14 @@ use tidegate::model::Source;
 use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 use tidegate_chaos::proxy::Impairment;
 
-use crate::support::{Fleet, PATIENCE, at_once, check, eventually, leased, policy, start};
+use crate::support::{Fleet, PATIENCE, at_once, check, eventually, leased, named, policy, start};
 
 const ONE_WAY: Duration = Duration::from_millis(40);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn denied_and_leased_checks_wait_for_nothing_and_the_others_for_a_round_trip() {
     let cluster = start(TestOptions::default().proxied(true)).await;
-    let leased = tidegate::model::Policy {
-        name: tidegate::model::PolicyName::new("leased").unwrap(),
-        ..leased(policy("1000000/h"), 2_000)
-    };
+    let leased = leased(named("leased", "1000000/h"), 2_000);
     let policies = [policy("1/h"), leased];
     let fleet = Fleet::new(&cluster, 1, &policies, &LocalStage::default(), PATIENCE).await;
     let node = &fleet.nodes[0];

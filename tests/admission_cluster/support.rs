@@ -92,27 +92,25 @@ pub fn stats(node: &Node) -> StageStats {
 
 /// `p`: a sliding log over all regions.
 pub fn policy(rate: &str) -> Policy {
+    named("p", rate)
+}
+
+pub fn named(name: &str, rate: &str) -> Policy {
     let rule = CeilingRule {
         algorithm: Algorithm::SlidingLog,
         allowance: Allowance::Limited(rate.parse().unwrap()),
         delay: false,
     };
-    Policy::new(PolicyName::new("p").unwrap(), Some(rule), None).unwrap()
+    Policy::new(PolicyName::new(name).unwrap(), Some(rule), None).unwrap()
 }
 
 pub fn leased(policy: Policy, period_ms: u64) -> Policy {
-    let lease = Some(LeaseRule {
-        period: Micros::from_millis(period_ms),
-        share_max_permille: 100,
-    });
-    Policy { lease, ..policy }
+    let lease = LeaseRule::new(Micros::from_millis(period_ms), 100).unwrap();
+    policy.with_lease(Some(lease))
 }
 
 pub fn on_outage(policy: Policy, on_outage: OnOutage) -> Policy {
-    Policy {
-        on_outage,
-        ..policy
-    }
+    policy.with_on_outage(on_outage)
 }
 
 pub fn check(subject: &str) -> Check {

@@ -69,7 +69,7 @@ async fn a_key_of_another_type_is_nobody_elses_trouble() {
     let store = store(&cluster).await;
     let policy = dual(Algorithm::SlidingLog, 100, 50);
     let (hurt, sound) = (target(&policy, "hurt"), target(&policy, "sound"));
-    let key = format!("tg:{{hurt}}:{}:r:us", policy.name);
+    let key = format!("tg:{{hurt}}:{}:r:us", policy.name());
     cluster.run(0, &["SET", &key, "x"]).await.unwrap();
     let error = store.charge(charge(&hurt, 1, 1_000)).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Refused, "{error:?}");

@@ -26,7 +26,7 @@ async fn admitted(store: &ClusterStore, target: &Arc<Target>, cost: Cost) -> boo
 }
 
 fn keys(target: &Target) -> [String; 2] {
-    let stem = format!("tg:{{{}}}:{}", target.subject, target.policy.name);
+    let stem = format!("tg:{{{}}}:{}", target.subject, target.policy.name());
     [format!("{stem}:g"), format!("{stem}:r:us")]
 }
 

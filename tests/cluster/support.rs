@@ -88,7 +88,10 @@ pub fn dual(algorithm: Algorithm, limit: u64, region: u64) -> Arc<Policy> {
 
 pub fn target(policy: &Arc<Policy>, subject: &str) -> Arc<Target> {
     let subject = Subject::new(subject).unwrap();
-    let region = policy.region.is_some().then(|| Region::new("us").unwrap());
+    let region = policy
+        .region()
+        .is_some()
+        .then(|| Region::new("us").unwrap());
     Arc::new(Target {
         ceilings: policy.ceilings(&subject, region.as_ref()).unwrap(),
         policy: Arc::clone(policy),

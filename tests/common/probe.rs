@@ -150,7 +150,7 @@ impl<S: Store> Probe<S> {
     pub fn ceilings(&self, ceilings: impl Into<Vec<Ceiling>>) -> Self {
         self.with(|t| {
             t.ceilings = ceilings.into();
-            t.policy = policy(t.policy.name.as_str(), &t.ceilings);
+            t.policy = policy(t.policy.name().as_str(), &t.ceilings);
         })
     }
 

@@ -41,18 +41,18 @@ description: Top tier of the video API",
     assert_eq!(limits(&policy, "key-1", "eu"), [1000, 0]);
     assert_eq!(limits(&policy, "key-42", "us"), [5000, 2500]);
     assert_eq!(limits(&policy, "key-42", "ap"), [5000, 300]);
-    assert_eq!(policy.on_outage, OnOutage::Local);
-    assert_eq!(policy.clock, ClockSource::Caller);
-    assert_eq!(policy.description, "Top tier of the video API");
-    assert_eq!(policy.lease, None);
+    assert_eq!(policy.on_outage(), OnOutage::Local);
+    assert_eq!(policy.clock(), ClockSource::Caller);
+    assert_eq!(policy.description(), "Top tier of the video API");
+    assert_eq!(policy.lease(), None);
 }
 
 #[test]
 fn what_is_left_out_is_the_safe_choice() {
     let policy = policy("algorithm: fixed_window\nglobal: 5/90s");
-    assert_eq!(policy.on_outage, OnOutage::Deny);
-    assert_eq!(policy.clock, ClockSource::Store);
-    assert_eq!(policy.lease, None);
+    assert_eq!(policy.on_outage(), OnOutage::Deny);
+    assert_eq!(policy.clock(), ClockSource::Store);
+    assert_eq!(policy.lease(), None);
     let quota = ceilings(&policy, "s", "us")[0].quota;
     assert_eq!((quota.limit(), quota.window()), (5, Micros::from_secs(90)));
 }
@@ -120,7 +120,7 @@ fn a_leaky_bucket_delays_unless_told_otherwise() {
 fn unlimited_is_a_word_and_zero_is_a_limit() {
     let policy = policy("algorithm: sliding_log\nglobal: unlimited\nregion: 0/s");
     assert_eq!(limits(&policy, "s", "us"), [0]);
-    let rule = policy.global.unwrap();
+    let rule = policy.global().unwrap();
     assert_eq!(rule.allowance, Allowance::Unlimited);
 }
 
@@ -128,8 +128,8 @@ fn unlimited_is_a_word_and_zero_is_a_limit() {
 fn a_lease_has_a_period_and_a_share() {
     let lease = |text: &str| {
         let lines = format!("algorithm: sliding_log\nglobal: 1000/min\nlease: {text}");
-        let lease = policy(&lines).lease.unwrap();
-        (lease.period, lease.share_max_permille)
+        let lease = policy(&lines).lease().unwrap();
+        (lease.period(), lease.share_max_permille())
     };
     let half_a_second = Micros::from_millis(500);
     assert_eq!(lease("{period: 500ms}"), (half_a_second, 100));
@@ -233,5 +233,8 @@ fn the_examples_are_the_ones_that_were_promised() {
     );
     assert_eq!(ceiling("encoder", "us").0, Algorithm::LeakyBucket);
     assert_eq!(ceiling("internal", "us").0, Algorithm::FixedWindow);
-    assert_eq!(policies.get("payments").unwrap().on_outage, OnOutage::Deny);
+    assert_eq!(
+        policies.get("payments").unwrap().on_outage(),
+        OnOutage::Deny
+    );
 }

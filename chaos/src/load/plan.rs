@@ -124,12 +124,13 @@ pub fn policies(plans: &[PolicyPlan]) -> Result<Policies, PlanError> {
             }))
         };
         let name = PolicyName::new(&plan.name)?;
-        let mut policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?)?;
-        policy.on_outage = OnOutage::Deny;
-        if plan.callers_clock {
-            policy.clock = ClockSource::Caller;
-        }
-        policies.push(policy);
+        let clock = if plan.callers_clock {
+            ClockSource::Caller
+        } else {
+            ClockSource::Store
+        };
+        let policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?)?;
+        policies.push(policy.with_on_outage(OnOutage::Deny).with_clock(clock));
     }
     Ok(Policies::new(policies)?)
 }
@@ -226,6 +227,6 @@ mod tests {
         assert!(policies(&wrong).is_err());
         let sound = policies(&plan(0).policies).unwrap();
         let policy = sound.get("hot").unwrap();
-        assert_eq!(policy.clock, ClockSource::Caller);
+        assert_eq!(policy.clock(), ClockSource::Caller);
     }
 }

@@ -131,7 +131,7 @@ fn overtaking<'a>(records: &'a [Record], law: &Law) -> HashMap<&'a str, u64> {
     let mut longest: HashMap<&str, u64> = HashMap::new();
     for record in records.iter().filter(|r| is_counted(r)) {
         let policy = law.policies.get(&record.policy);
-        if policy.is_some_and(|policy| policy.clock == ClockSource::Caller) {
+        if policy.is_some_and(|policy| policy.clock() == ClockSource::Caller) {
             let took = record.answered.saturating_sub(record.sent);
             let longest = longest.entry(&record.policy).or_default();
             *longest = took.max(*longest);

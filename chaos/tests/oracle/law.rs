@@ -28,8 +28,8 @@ pub fn law() -> Law {
 /// The same by either clock.
 pub fn law_by(clock: ClockSource) -> Law {
     let name = PolicyName::new("chaos").unwrap();
-    let mut policy = Policy::new(name, rule(GLOBAL), rule(REGION)).unwrap();
-    policy.clock = clock;
+    let policy = Policy::new(name, rule(GLOBAL), rule(REGION)).unwrap();
+    let policy = policy.with_clock(clock);
     Law {
         policies: Policies::new([policy]).unwrap(),
         deadline: 50_000,

@@ -49,6 +49,7 @@ impl Track {
                 limit: 1,
                 window: 1,
             },
+            unknown => panic!("the model doesn't know {unknown}"),
         }
     }
 

@@ -49,7 +49,7 @@ impl Greeting<'_> {
             .policies
             .iter()
             .take(NAMED_MAX)
-            .map(|policy| policy.name.as_str())
+            .map(|policy| policy.name().as_str())
             .collect();
         let more = self.policies.len().saturating_sub(names.len());
         let more_text = format!("and {more} more");
@@ -75,7 +75,7 @@ impl Greeting<'_> {
         let most = self
             .policies
             .iter()
-            .max_by_key(|policy| policy.global.is_some() as u8 + policy.region.is_some() as u8);
+            .max_by_key(|policy| policy.global().is_some() as u8 + policy.region().is_some() as u8);
         most.map(AsRef::as_ref)
     }
 }
@@ -87,7 +87,7 @@ fn widest_region(policy: &Policy) -> &str {
         Allowance::Limited(quota) => quota.limit(),
     };
     let widest = policy
-        .regions
+        .regions()
         .iter()
         .max_by_key(|(_, allowance)| units(allowance));
     match widest {
@@ -97,7 +97,7 @@ fn widest_region(policy: &Policy) -> &str {
 }
 
 fn curl(address: SocketAddr, policy: &Policy) -> String {
-    let region = match policy.region {
+    let region = match policy.region() {
         Some(_) => format!(r#","region":"{}""#, widest_region(policy)),
         None => String::new(),
     };
@@ -108,6 +108,6 @@ fn curl(address: SocketAddr, policy: &Policy) -> String {
     format!(
         "curl -s http://{host}/v1/check -H 'content-type: application/json' \
          -d '{{\"policy\":\"{}\",\"subject\":\"key-1\"{region}}}'",
-        policy.name
+        policy.name()
     )
 }

@@ -142,7 +142,7 @@ mod tests {
         let policies = limiter.policies();
         policies
             .iter()
-            .map(|policy| policy.name.to_string())
+            .map(|policy| policy.name().to_string())
             .collect()
     }
 

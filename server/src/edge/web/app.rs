@@ -94,7 +94,7 @@ impl<S: Store> App<S> {
         if let CheckError::UnknownPolicy { name, .. } = error {
             let policies = self.limiter.policies();
             let names = policies.iter().take(NAMES_COMPARED_MAX);
-            let names: Vec<&str> = names.map(|policy| policy.name.as_str()).collect();
+            let names: Vec<&str> = names.map(|policy| policy.name().as_str()).collect();
             if let Some(near) = nearest(name, &names) {
                 problem.detail += &format!("; did you mean `{near}`?");
             }
