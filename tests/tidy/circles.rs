@@ -229,6 +229,27 @@ fn circle(needs: &BTreeMap<&Way, BTreeSet<Way>>, from: &Way) -> Option<Vec<Way>>
     None
 }
 
+/// All files that `file` of a crate's folder `dir` needs, directly or by others.
+pub fn reached_from(dir: &str, file: &str) -> BTreeSet<String> {
+    let rooms = read(dir);
+    let needs = needs(&rooms);
+    let is_it = |room: &Room| room.path == Path::new(file);
+    let start = rooms.iter().find(|(_, room)| is_it(room));
+    let mut open: Vec<Way> = start.map(|(at, _)| at.clone()).into_iter().collect();
+    let mut reached: BTreeSet<Way> = open.iter().cloned().collect();
+    while let Some(at) = open.pop() {
+        for next in needs.get(&at).into_iter().flatten() {
+            if reached.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    let files = reached
+        .iter()
+        .map(|at| rooms[at].path.display().to_string());
+    files.collect()
+}
+
 #[test]
 fn no_two_files_need_each_other() {
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! The house's rules, as tests: what a reader relies on without looking.
 
 mod circles;
+mod map;
 mod tree;
 
 use std::fs;
