@@ -1,5 +1,5 @@
 //! The embedded store: one process's memory, nothing to start. Never evicts what still counts: a
-//! store that is full of live keys refuses new ones.
+//! store that is full of live keys takes no new ones.
 //!
 //! All of a subject's ceilings under a policy live behind one lock, so all are charged or none.
 //! A key that has been whole again for a second is forgotten: some with each call, no task of its
@@ -13,6 +13,7 @@ mod operation;
 mod state;
 mod work;
 
+use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,9 +22,9 @@ use self::budget::Budget;
 use self::key::Keys;
 use self::keyspace::{Dead, Keyspace};
 use self::operation::Full;
-use super::{
-    CallClock, CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall,
-    Store, StoreError, StoreErrorKind,
+use super::error::{StoreError, StoreErrorKind};
+use super::port::{
+    CallClock, CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, Store,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::model::Timestamp;
@@ -103,6 +104,24 @@ impl MemoryStoreBuilder {
             // Secret, so that nobody can choose subjects that meet in one chain or shard.
             seed: RandomState::new().hash_one(0_u8),
         }
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys_len", &self.keys_len())
+            .field("entries_len", &self.entries_len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MemoryStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStoreBuilder")
+            .field("keys_max", &self.keys_max)
+            .field("entries_max", &self.entries_max)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parts of a store that fail on their own, and news of them. Never says where a part is reached.
+//! Parts of a store that fail on their own, and events of them. Never says where a part is reached.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -8,16 +8,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::script::Acknowledged;
 use crate::model::{Algorithm, ChargeId, Cost, Slot, Target};
-use crate::store::SlotRanges;
+use crate::store::cluster::script::Acknowledged;
+use crate::store::shard::SlotRanges;
 
 /// Stripes, each with a lock of its own.
 const STRIPES: usize = 64;
 
 /// How long a charge is remembered: twice a server's default node timeout.
-pub(super) const AGE_MAX: Duration = Duration::from_secs(30);
+const AGE_MAX: Duration = Duration::from_secs(30);
 
+#[derive(Debug)]
 struct Entry {
     slot: Slot,
     noted: Instant,
@@ -26,6 +27,7 @@ struct Entry {
 }
 
 /// The newest acknowledged charges.
+#[derive(Debug)]
 pub(super) struct Journal {
     stripes: Vec<Mutex<VecDeque<Entry>>>,
     stripe_len_max: usize,

@@ -3,20 +3,21 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::address::NodeAddress;
-use super::node::Node;
-use super::shared::Shared;
+use crate::store::cluster::address::NodeAddress;
+use crate::store::cluster::node::Node;
+use crate::store::cluster::node::connector::Connector;
 
 /// The nodes, by where they are reached.
+#[derive(Debug)]
 pub(super) struct Pool {
-    shared: Arc<Shared>,
+    connector: Arc<Connector>,
     nodes: Mutex<HashMap<NodeAddress, Arc<Node>>>,
 }
 
 impl Pool {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(connector: Arc<Connector>) -> Self {
         Pool {
-            shared,
+            connector,
             nodes: Mutex::default(),
         }
     }
@@ -32,19 +33,19 @@ impl Pool {
         if let Some(node) = nodes.get(address) {
             return Some(Arc::clone(node));
         }
-        let nodes_max = self.shared.options.nodes_max;
+        let nodes_max = self.connector.options.nodes_max;
         if nodes.len() >= nodes_max {
             tracing::warn!(node = %address, nodes_max, "too many nodes: this one is ignored");
             return None;
         }
-        let node = Node::start(&self.shared, address.clone());
+        let node = Node::start(&self.connector, address.clone());
         nodes.insert(address.clone(), Arc::clone(&node));
         Some(node)
     }
 
     /// Begins to connect to the nodes that were named at the start.
     pub fn start_seeds(&self) {
-        for seed in &self.shared.options.url.seeds {
+        for seed in self.connector.options.url.seeds() {
             self.get_or_start(seed);
         }
     }
