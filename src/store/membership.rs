@@ -1,4 +1,4 @@
-//! The port through which limiter nodes that share a store count and hear each other. Never needed
+//! The port through which limiter nodes that share a store count each other and exchange announcements. Never needed
 //! to decide a check.
 
 use std::future::Future;

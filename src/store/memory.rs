@@ -16,13 +16,14 @@ mod work;
 use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::budget::Budget;
 use self::key::Keys;
 use self::keyspace::{Dead, Keyspace};
 use self::operation::Full;
 use super::error::{StoreError, StoreErrorKind};
+use super::lock::lock;
 use super::port::{
     CallClock, CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, Store,
 };
@@ -156,7 +157,7 @@ impl MemoryStore {
     fn locked<T>(&self, keys: &Keys<'_>, f: impl FnOnce(&mut Keyspace, Timestamp) -> T) -> T {
         let mut dead = Dead::default();
         let shard = &self.shards[keys.shard_of(SHARDS)]; // below SHARDS, and so many there are
-        let mut space = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut space = lock(shard);
         // Read under the lock, so that instants of a subject are in the order of its charges.
         let now = self.clock.now();
         space.sweep(now, SWEEP_STEPS, &mut dead);
@@ -171,7 +172,7 @@ impl MemoryStore {
     fn sweep(&self) {
         for shard in &self.shards {
             let mut dead = Dead::default();
-            let mut space = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut space = lock(shard);
             space.sweep(self.clock.now(), SWEEP_STEPS_WHEN_FULL, &mut dead);
             space.return_reserve();
             drop(space);

@@ -6,6 +6,7 @@ mod any;
 pub mod cluster;
 mod error;
 mod id_source;
+mod lock;
 #[cfg(feature = "local-stage")]
 mod membership;
 pub mod memory;

@@ -97,13 +97,13 @@ pub struct CeilingOutcome {
     pub remaining: u64,
     /// Until the ceiling is whole again if nothing more comes.
     pub reset_after: Micros,
-    /// This ceiling's own refusal; absent when it had room.
+    /// This ceiling's own denial; absent when it had room.
     pub retry: Option<Retry>,
     /// Leaky bucket with a delay, on an admission: how long to wait.
     pub delay: Option<Micros>,
 }
 
-/// The answer to one request. Admitted when no ceiling refused.
+/// The answer to one request. Admitted when no ceiling denied it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Each ceiling of the target, in its order.
@@ -217,7 +217,7 @@ pub trait Store: Send + Sync + 'static {
         let _ = policies;
     }
 
-    /// How often something happened so far that may have ended a shard's trouble: another node
+    /// How often something happened so far that may have ended an outage of a shard: another node
     /// serves it, or it is reached again. A breaker that sees the number change tries again.
     fn recoveries(&self) -> u64 {
         0

@@ -88,9 +88,10 @@ impl fmt::Display for SlotRanges {
 
 /// What happened to a store's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ShardEvent {
     /// Another node serves the shard now: a replica was promoted. What the old primary had
-    /// acknowledged but not replicated is gone. Told before the shard's calls go to the new node,
+    /// acknowledged but not replicated is gone. Announced before the shard's calls go to the new node,
     /// at most once a change.
     Promoted {
         /// Whose primary changed.

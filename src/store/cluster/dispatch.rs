@@ -71,13 +71,9 @@ enum Next {
     Asking(Arc<Node>),
 }
 
-/// What an attempt's error leads to.
-enum Step {
-    /// Again, after a pause or at the next change of the cluster.
-    Again(Next, Duration),
-    /// No attempt can help.
-    GiveUp,
-}
+/// What an attempt's error leads to: where the next attempt goes, after a pause or at the next
+/// change of the cluster. Nothing when no attempt can help.
+type Retry = Option<(Next, Duration)>;
 
 /// One command's attempts.
 struct Attempts<'a> {
@@ -174,9 +170,9 @@ impl Attempts<'_> {
             if self.may_have_run && !self.command.is_idempotent {
                 return Err(self.error(kind, why));
             }
-            match self.step_after(&error, &node, scripts_version).await {
-                Step::GiveUp => return Err(self.error(kind, why)),
-                Step::Again(then, pause) => {
+            match self.retry_after(&error, &node, scripts_version).await {
+                None => return Err(self.error(kind, why)),
+                Some((then, pause)) => {
                     self.wait(pause).await;
                     next = then;
                 }
@@ -198,54 +194,54 @@ impl Attempts<'_> {
     }
 
     /// What an error leads to, when the command may be sent again.
-    async fn step_after(
+    async fn retry_after(
         &mut self,
         error: &CommandError,
         node: &Arc<Node>,
         scripts_version: u64,
-    ) -> Step {
+    ) -> Retry {
         let refresh = &self.dispatcher.connector.signals.refresh;
         match error {
-            CommandError::Reply(reply) => self.step_after_reply(reply, node, scripts_version).await,
+            CommandError::Reply(reply) => {
+                self.retry_after_reply(reply, node, scripts_version).await
+            }
             CommandError::NotSent(NotSent::NotConnected(error))
                 if error.kind == StoreErrorKind::Refused =>
             {
-                Step::GiveUp
+                None
             }
-            CommandError::NotSent(NotSent::TooManyUnanswered) | CommandError::TimedOut => {
-                Step::GiveUp
-            }
+            CommandError::NotSent(NotSent::TooManyUnanswered) | CommandError::TimedOut => None,
             // Cut off from its peers, it is reached and serves nobody: another may have taken over.
             CommandError::NotSent(NotSent::ClusterDown) => {
                 refresh.notify_one();
-                Step::Again(Next::Owner, PAUSE_MAX)
+                Some((Next::Owner, PAUSE_MAX))
             }
             // It ends when the connection comes, or another node takes over.
-            CommandError::NotSent(NotSent::NotConnected(_)) => Step::Again(Next::Owner, PAUSE_MAX),
+            CommandError::NotSent(NotSent::NotConnected(_)) => Some((Next::Owner, PAUSE_MAX)),
             CommandError::Disconnected(_) | CommandError::Invalid(_) => {
                 refresh.notify_one();
-                Step::Again(Next::Owner, self.longer_pause())
+                Some((Next::Owner, self.longer_pause()))
             }
         }
     }
 
-    async fn step_after_reply(
+    async fn retry_after_reply(
         &mut self,
         reply: &ErrorReply,
         node: &Arc<Node>,
         scripts_version: u64,
-    ) -> Step {
+    ) -> Retry {
         let topology = &self.dispatcher.topology;
         match &reply.code {
             ErrorCode::Moved(redirect) => {
                 let to = topology.follow_moved(redirect);
                 // Two nodes that point at each other are in the middle of something.
                 let pause = self.longer_pause() - PAUSE_MIN;
-                Step::Again(to.map_or(Next::Owner, Next::Moved), pause)
+                Some((to.map_or(Next::Owner, Next::Moved), pause))
             }
             ErrorCode::Ask(redirect) => {
                 let to = topology.follow_ask(redirect);
-                Step::Again(to.map_or(Next::Owner, Next::Asking), Duration::ZERO)
+                Some((to.map_or(Next::Owner, Next::Asking), Duration::ZERO))
             }
             ErrorCode::NoScript => {
                 let loaded = node.reload_scripts(scripts_version, self.command.deadline);
@@ -253,19 +249,17 @@ impl Attempts<'_> {
                     Ok(()) => Duration::ZERO,
                     Err(_) => self.longer_pause(),
                 };
-                Step::Again(Next::Owner, pause)
+                Some((Next::Owner, pause))
             }
             ErrorCode::ReadOnly | ErrorCode::ClusterDown | ErrorCode::MasterDown => {
                 self.dispatcher.connector.signals.refresh.notify_one();
-                Step::Again(Next::Owner, self.longer_pause())
+                Some((Next::Owner, self.longer_pause()))
             }
             ErrorCode::TryAgain | ErrorCode::Loading | ErrorCode::Busy => {
-                Step::Again(Next::Owner, self.longer_pause())
+                Some((Next::Owner, self.longer_pause()))
             }
-            ErrorCode::OutOfMemory | ErrorCode::NoReplicas | ErrorCode::Misconfigured => {
-                Step::GiveUp
-            }
-            ErrorCode::NotAllowed | ErrorCode::WrongType | ErrorCode::Other => Step::GiveUp,
+            ErrorCode::OutOfMemory | ErrorCode::NoReplicas | ErrorCode::Misconfigured => None,
+            ErrorCode::NotAllowed | ErrorCode::WrongType | ErrorCode::Other => None,
         }
     }
 

@@ -13,12 +13,12 @@
 //! 5. [`node`]: a connection to the owner, over fred.
 //!
 //! # Beside it
-//! - [`topology`] refreshes its slot map from what nodes say (`query`, `view`, `views`), and tells
+//! - [`topology`] refreshes its slot map from what nodes say (`query`, `view`, `views`), and announces
 //!   what happens to shards (`events`); [`slot_check`] is the test before the first charge.
 //! - [`repair`] listens to that, closes the gate of slots that a promoted replica serves, and
 //!   replays what its `journal` holds of them.
 //! - [`node`] keeps its connections up (`link`), each made by the `connector`.
-//! - [`membership`] and [`subscription`]: what limiter nodes tell each other.
+//! - [`membership`] and [`subscription`]: how limiter nodes know of each other.
 //! - [`options`], [`url`], [`tls`], [`address`]: what a user sets.
 //! - [`signals`] wake who waits; [`supervise`] starts tasks that fail again.
 
@@ -28,6 +28,7 @@ mod membership;
 mod node;
 mod options;
 mod repair;
+#[doc(hidden)]
 pub mod script;
 mod script_set;
 mod signals;

@@ -1,4 +1,4 @@
-//! What the store may be told, with its defaults. Never holds a value that was not checked.
+//! A cluster store's options, their defaults and bounds.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ fn compose(scripts: &Scripts, prefix: &KeyPrefix, target: &Arc<Target>, id: &Cha
             };
             let requests = vec![request];
             let target = Arc::clone(target);
-            // It can't be refused, and if it were, the first call would say why.
+            // It is valid, and if it weren't, the first call would say why.
             let call = ChargeCall {
                 target,
                 requests,

@@ -55,7 +55,7 @@ pub(super) fn misplaced_key(prefix: &KeyPrefix) -> Option<String> {
     })
 }
 
-/// Whether the server reckons slots as we do, by its `CLUSTER KEYSLOT`; nothing when it may not
+/// Whether the server calculates slots as we do, by its `CLUSTER KEYSLOT`; nothing when it may not
 /// be asked. The text names the key.
 pub(super) async fn disputed_key(prefix: &KeyPrefix, node: &Node) -> Option<String> {
     let connection = node.connection().ok()?;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use crate::model::Slot;
+use crate::store::lock::lock;
 
 /// A closed slot.
 #[derive(Clone, Copy, Debug)]
@@ -32,22 +33,15 @@ pub(super) struct SlotGate {
 }
 
 impl SlotGate {
-    fn closed(&self) -> MutexGuard<'_, BTreeMap<Slot, Closed>> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on no call passes that waits for these.
     pub fn close(&self, slots: Vec<Slot>, since: Instant) {
-        let mut closed = self.closed();
-        closed.extend(slots.into_iter().map(|slot| {
-            let (is_wanted, is_taken) = (false, false);
-            let entry = Closed {
-                since,
-                is_wanted,
-                is_taken,
-            };
-            (slot, entry)
-        }));
+        let mut closed = lock(&self.closed);
+        let entry = Closed {
+            since,
+            is_wanted: false,
+            is_taken: false,
+        };
+        closed.extend(slots.into_iter().map(|slot| (slot, entry)));
         self.count.store(closed.len(), Ordering::Release);
         drop(closed);
         self.work.notify_one();
@@ -61,7 +55,7 @@ impl SlotGate {
             let mut opened = pin!(self.opened.notified());
             // Before the look, or what is opened in between would be missed.
             opened.as_mut().enable();
-            match self.closed().get_mut(&slot) {
+            match lock(&self.closed).get_mut(&slot) {
                 None => return true,
                 Some(closed) => closed.is_wanted = true,
             }
@@ -77,7 +71,7 @@ impl SlotGate {
     /// Takes slots to repair, and says since when they are closed: those that calls wait for
     /// first.
     pub fn take(&self, count: usize) -> Vec<(Slot, Instant)> {
-        let mut closed = self.closed();
+        let mut closed = lock(&self.closed);
         let mut idle: Vec<_> = closed.iter_mut().filter(|(_, c)| !c.is_taken).collect();
         idle.sort_by_key(|(_, closed)| !closed.is_wanted);
         let take = idle.into_iter().take(count).map(|(slot, closed)| {
@@ -89,13 +83,13 @@ impl SlotGate {
 
     /// Takes back all that were taken: who took them failed.
     pub fn untake(&self) {
-        let mut closed = self.closed();
+        let mut closed = lock(&self.closed);
         closed.values_mut().for_each(|c| c.is_taken = false);
     }
 
     /// A taken slot's repair is over; `again` when it must be repeated. Whether all are open now.
     pub fn finish(&self, slot: Slot, since: Instant, again: bool) -> bool {
-        let mut closed = self.closed();
+        let mut closed = lock(&self.closed);
         if let Some(entry) = closed.get_mut(&slot) {
             // When it was closed meanwhile once more, that repair is still to come.
             if again || entry.since != since {
@@ -109,5 +103,34 @@ impl SlotGate {
         drop(closed);
         self.opened.notify_waiters();
         all_open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_slot_holds_calls_until_its_last_repair_and_those_waited_for_come_first() {
+        let gate = SlotGate::default();
+        let [a, b, other] = [1, 2, 3].map(|n| Slot::new(n).unwrap());
+        let now = Instant::now();
+        let soon = || Instant::now() + Duration::from_millis(1);
+        gate.close(vec![a, b], now);
+        assert!(gate.pass(other, soon()).await);
+        assert!(!gate.pass(b, soon()).await);
+        assert_eq!(gate.take(1), [(b, now)]);
+        let later = now + Duration::from_secs(1);
+        gate.close(vec![b], later);
+        assert!(!gate.finish(b, now, false), "it was closed once more");
+        assert_eq!(gate.take(2), [(a, now), (b, later)]);
+        assert!(!gate.finish(b, later, true), "its repair failed");
+        assert!(!gate.pass(b, soon()).await);
+        assert!(!gate.finish(a, now, false));
+        let (passed, all_open) =
+            tokio::join!(gate.pass(b, soon()), async { gate.finish(b, later, false) });
+        assert!(passed && all_open);
     }
 }

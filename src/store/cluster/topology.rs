@@ -13,7 +13,7 @@ mod views;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -31,6 +31,7 @@ use super::node::error_reply::Redirect;
 use super::slot_check::disputed_key;
 use super::supervise::{AbortOnDrop, supervise};
 use crate::model::Slot;
+use crate::store::lock::lock;
 use crate::store::port::Readiness;
 use crate::store::shard::{ShardEvent, ShardId, SlotRanges};
 
@@ -55,10 +56,6 @@ pub(super) struct Topology {
     suspected_until: Mutex<Option<Instant>>,
     /// Whether every slot was once served by a connected node.
     was_ready: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Topology {
@@ -213,7 +210,7 @@ impl Topology {
         self.install(next, HashSet::new());
     }
 
-    /// Tells what is new in a map, then has calls follow it. Nodes that are neither in it nor
+    /// Announces what is new in a map, then has calls follow it. Nodes that are neither in it nor
     /// among `others` are let go.
     fn install(&self, next: SlotMap, others: HashSet<NodeAddress>) {
         let is_new = self.events.map_changes(&self.slot_map.load(), &next);

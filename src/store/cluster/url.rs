@@ -198,6 +198,10 @@ mod tests {
         );
         assert!(parsed("valkeys://a").tls && !parsed("valkey://a").tls);
         assert_eq!(parsed("redis://a/3").database, Some(3));
+        assert_eq!(
+            seeds("redis://A_b.example:7,[::1]:2"),
+            ["A_b.example:7", "[::1]:2"]
+        );
     }
 
     #[test]
@@ -237,6 +241,11 @@ mod tests {
             ("redis://a?secret=1", Query),
             ("redis://:secret@a,redis://b", Mixed),
             ("redis://a,rediss://b", Mixed),
+            ("redis://:secret@a,:secret@b:2", Mixed),
+            ("redis://a,b/1", Mixed),
+            ("redis://:sec#ret@a", Host),
+            ("redis:a", Host),
+            ("redis://[::1", Host),
         ] {
             let found = StoreUrl::parse(text).unwrap_err();
             assert_eq!(found, error, "{text}");

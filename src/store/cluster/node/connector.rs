@@ -76,7 +76,7 @@ impl Connector {
     /// Connects a client; its task runs until the connection ends, or is dropped.
     pub async fn connect(&self, client: &Client) -> Result<ConnectionTask, ConnectError> {
         let mut connected = pin!(client.wait_for_connect());
-        // Polled once before the connection begins, or its news could come before we listen.
+        // Polled once before the connection begins, or it could be made before we wait for it.
         let early = std::future::poll_fn(|cx| Poll::Ready(connected.as_mut().poll(cx).is_ready()));
         if early.await {
             return Err(ConnectError::unavailable("the client was in use"));

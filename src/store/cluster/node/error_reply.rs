@@ -150,50 +150,23 @@ mod tests {
 
     #[test]
     fn what_an_error_reply_proves() {
+        use StoreErrorKind::{Overloaded, Protocol, Refused, Unavailable};
         for (text, proves, kind) in [
-            ("MOVED 1 a:1", true, StoreErrorKind::Unavailable),
+            ("MOVED 1 a:1", true, Unavailable),
+            ("TRYAGAIN Multiple keys request", true, Unavailable),
+            ("NOSCRIPT No matching script.", true, Unavailable),
+            ("CLUSTERDOWN The cluster is down", false, Unavailable),
+            ("LOADING Redis is loading", true, Overloaded),
+            ("OOM allow-oom flag is not set", true, Overloaded),
             (
-                "TRYAGAIN Multiple keys request",
-                true,
-                StoreErrorKind::Unavailable,
-            ),
-            (
-                "NOSCRIPT No matching script.",
-                true,
-                StoreErrorKind::Unavailable,
-            ),
-            (
-                "CLUSTERDOWN The cluster is down",
+                "OOM not allowed script: ab, on @user_script:1.",
                 false,
-                StoreErrorKind::Unavailable,
+                Overloaded,
             ),
-            ("LOADING Redis is loading", true, StoreErrorKind::Overloaded),
-            (
-                "OOM allow-oom flag is not set",
-                true,
-                StoreErrorKind::Overloaded,
-            ),
-            (
-                "OOM command not allowed script: ab, on @user_script:1.",
-                false,
-                StoreErrorKind::Overloaded,
-            ),
-            (
-                "BUSY Redis is busy running a script",
-                true,
-                StoreErrorKind::Overloaded,
-            ),
-            (
-                "NOAUTH Authentication required.",
-                true,
-                StoreErrorKind::Refused,
-            ),
-            (
-                "WRONGTYPE Operation against",
-                false,
-                StoreErrorKind::Refused,
-            ),
-            ("ERR unknown", false, StoreErrorKind::Protocol),
+            ("BUSY Redis is busy running a script", true, Overloaded),
+            ("NOAUTH Authentication required.", true, Refused),
+            ("WRONGTYPE Operation against", false, Refused),
+            ("ERR unknown", false, Protocol),
         ] {
             let found = reply(text);
             assert_eq!(

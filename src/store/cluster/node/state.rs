@@ -1,10 +1,11 @@
 //! What a node's connections know of it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::error::ConnectError;
 use super::info::NodeInfo;
 use crate::store::cluster::address::NodeAddress;
+use crate::store::lock::lock;
 
 /// What is known of a node.
 #[derive(Debug)]
@@ -28,22 +29,18 @@ impl NodeState {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn info(&self) -> NodeInfo {
-        self.known().info.clone()
+        lock(&self.known).info.clone()
     }
 
     /// Why the last connection could not be made, or ended.
     pub fn error(&self) -> Option<ConnectError> {
-        self.known().error.clone()
+        lock(&self.known).error.clone()
     }
 
     /// Keeps what the node says of itself; warns once of what is wrong with it.
     pub fn set_info(&self, info: NodeInfo) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if known.warned.as_ref() != Some(&info) {
             info.warn(&self.address);
             known.warned = Some(info.clone());
@@ -53,7 +50,7 @@ impl NodeState {
 
     /// Keeps why there is no connection; the log has it once a change.
     pub fn set_disconnected(&self, error: &ConnectError) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if known.error.as_ref() != Some(error) {
             tracing::warn!(node = %self.address, why = %error.detail, "no connection");
             known.error = Some(error.clone());
@@ -62,7 +59,7 @@ impl NodeState {
 
     /// There is a connection again.
     pub fn set_connected(&self) {
-        self.known().error = None;
+        lock(&self.known).error = None;
         tracing::info!(node = %self.address, "connected");
     }
 }

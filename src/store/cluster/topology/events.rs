@@ -1,31 +1,32 @@
-//! Tells what happens to shards, each change once. Never finds out by itself.
+//! Announces what happens to shards, each change once. Never finds out by itself.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
 use super::slot_map::SlotMap;
 use crate::store::cluster::address::NodeAddress;
+use crate::store::lock::lock;
 use crate::store::shard::{ShardEvent, ShardId, SlotRanges};
 
-/// Told, before any call goes there, which slots another node serves now, perhaps without what
-/// the old one acknowledged last. A function and not a channel: who repairs them must know of it
+/// Called, before any command goes there, with the slots that another node serves now, perhaps
+/// without what the old one acknowledged last. A function and not a channel: who repairs them must know of it
 /// before the next call looks up its node.
 pub(crate) type TakeoverListener = Box<dyn Fn(&SlotRanges) + Send + Sync>;
 
-/// Who listens to what happens to shards, and what was told already.
+/// Who listens to what happens to shards, and what was announced already.
 pub(super) struct ShardEvents {
     sender: broadcast::Sender<ShardEvent>,
     on_takeover: TakeoverListener,
-    told: Mutex<Told>,
+    announced: Mutex<Announced>,
     recoveries: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Announced {
     /// Promotions that a redirect showed before the slot map had them.
     promoted: HashMap<ShardId, NodeAddress>,
     lost: HashSet<ShardId>,
@@ -37,13 +38,9 @@ impl ShardEvents {
         ShardEvents {
             sender: broadcast::channel(len_max).0,
             on_takeover,
-            told: Mutex::default(),
+            announced: Mutex::default(),
             recoveries: AtomicU64::new(0),
         }
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn subscribe(&self) -> broadcast::Receiver<ShardEvent> {
@@ -73,10 +70,10 @@ impl ShardEvents {
     pub fn map_changes(&self, before: &SlotMap, next: &SlotMap) -> bool {
         let events = next.events_since(before);
         let is_new = !events.is_empty();
-        let mut told = self.told();
+        let mut announced = lock(&self.announced);
         for event in events {
             let is_old = match &event {
-                ShardEvent::Promoted { shard, to, .. } => told
+                ShardEvent::Promoted { shard, to, .. } => announced
                     .promoted
                     .remove(shard)
                     .is_some_and(|node| node.to_string() == *to),
@@ -94,7 +91,12 @@ impl ShardEvents {
         let Some(from) = map.shards.iter().find(|s| s.id == shard) else {
             return;
         };
-        if self.told().promoted.insert(shard, to.clone()).as_ref() == Some(to) {
+        if lock(&self.announced)
+            .promoted
+            .insert(shard, to.clone())
+            .as_ref()
+            == Some(to)
+        {
             return;
         }
         self.send(ShardEvent::Promoted {
@@ -118,17 +120,18 @@ impl ShardEvents {
 
     /// Which shards can't be reached, or can again.
     pub fn reachability(&self, map: &SlotMap) {
-        let mut told = self.told();
+        let mut announced = lock(&self.announced);
         for shard in &map.shards {
             let (id, is_up) = (shard.id, shard.primary.is_up());
-            if !is_up && told.lost.insert(id) {
+            if !is_up && announced.lost.insert(id) {
                 self.send(ShardEvent::Lost { shard: id });
-            } else if is_up && told.lost.remove(&id) {
+            } else if is_up && announced.lost.remove(&id) {
                 self.send(ShardEvent::Found { shard: id });
                 self.count_recovery();
             }
         }
-        told.lost
+        announced
+            .lost
             .retain(|id| map.shards.iter().any(|shard| shard.id == *id));
     }
 }

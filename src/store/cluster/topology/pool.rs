@@ -1,11 +1,12 @@
 //! All nodes that the store is connected to. Never holds more than its bound.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::store::cluster::address::NodeAddress;
 use crate::store::cluster::node::Node;
 use crate::store::cluster::node::connector::Connector;
+use crate::store::lock::lock;
 
 /// The nodes, by where they are reached.
 #[derive(Debug)]
@@ -22,14 +23,10 @@ impl Pool {
         }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<NodeAddress, Arc<Node>>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The node at `address`; begins to connect to it when it is new. Nothing when there are too
     /// many already.
     pub fn get_or_start(&self, address: &NodeAddress) -> Option<Arc<Node>> {
-        let mut nodes = self.nodes();
+        let mut nodes = lock(&self.nodes);
         if let Some(node) = nodes.get(address) {
             return Some(Arc::clone(node));
         }
@@ -52,7 +49,7 @@ impl Pool {
 
     /// Lets go of every node but these. A call that still waits on one keeps it until it ends.
     pub fn keep_only(&self, known: &HashSet<NodeAddress>) {
-        self.nodes().retain(|address, _| {
+        lock(&self.nodes).retain(|address, _| {
             let stays = known.contains(address);
             if !stays {
                 tracing::info!(node = %address, "no longer part of the store");
@@ -63,6 +60,6 @@ impl Pool {
 
     /// Every node, in no order.
     pub fn all(&self) -> Vec<Arc<Node>> {
-        self.nodes().values().cloned().collect()
+        lock(&self.nodes).values().cloned().collect()
     }
 }
