@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Limiter;
 use crate::admission::{FleetView, decode, encode};
-use crate::store::{FleetNews, FleetStore, Listen};
+use crate::store::{Announcement, Membership, Subscription};
 
 /// How a node lives in its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Drop for FleetMember {
     }
 }
 
-impl<S: FleetStore> Limiter<S> {
+impl<S: Membership> Limiter<S> {
     /// Joins the fleet of all limiters on this store. Needed for `on_outage: local` to know how
     /// many nodes share a ceiling, and for a reset or refund here to end denials that other nodes
     /// remember at once instead of after `denial_trust_max`. `None` without a local stage, which
@@ -56,7 +56,7 @@ impl<S: FleetStore> Limiter<S> {
         let view = Arc::clone(self.stage.as_ref()?.fleet());
         view.carried(true);
         let node = node_number();
-        let listener = self.store.listen();
+        let listener = self.store.subscribe();
         let tasks = vec![
             tokio::spawn(beat(Arc::clone(self), node, options.ttl)),
             tokio::spawn(tell(Arc::clone(self), node, options.news_wait)),
@@ -74,7 +74,7 @@ fn node_number() -> u64 {
     RandomState::new().hash_one((since_epoch.as_nanos(), std::process::id()))
 }
 
-async fn beat<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, ttl: Duration) {
+async fn beat<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, ttl: Duration) {
     let ttl = ttl.clamp(Duration::from_millis(100), Duration::from_secs(3_600));
     let name = format!("{node:016x}");
     let mut period = tokio::time::interval(ttl / 3);
@@ -84,7 +84,7 @@ async fn beat<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, ttl: Duration)
         let deadline = Instant::now() + CALL_WAIT_MAX.min(ttl / 3);
         // While the store can't answer, the number that was last known stays: nodes that can't
         // be counted may well go on admitting their share.
-        if let Ok(Some(live)) = limiter.store.beat(&name, ttl, deadline).await
+        if let Ok(Some(live)) = limiter.store.heartbeat(&name, ttl, deadline).await
             && let Some(stage) = &limiter.stage
         {
             stage.fleet().counted(live);
@@ -92,7 +92,7 @@ async fn beat<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, ttl: Duration)
     }
 }
 
-async fn tell<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, wait: Duration) {
+async fn tell<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, wait: Duration) {
     let Some(stage) = &limiter.stage else {
         return;
     };
@@ -102,21 +102,21 @@ async fn tell<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, wait: Duration
         tokio::time::sleep(wait).await;
         while let Some(message) = encode(node, || view.next()) {
             let deadline = Instant::now() + CALL_WAIT_MAX;
-            if let Err(error) = limiter.store.tell(&message, deadline).await {
+            if let Err(error) = limiter.store.announce(&message, deadline).await {
                 tracing::debug!(%error, "other nodes were not told of a reset or refund");
             }
         }
     }
 }
 
-async fn hear<S: FleetStore>(limiter: Arc<Limiter<S>>, node: u64, mut listener: S::Listener) {
+async fn hear<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, mut listener: S::Subscription) {
     let Some(stage) = &limiter.stage else {
         return;
     };
     loop {
         match listener.next().await {
-            FleetNews::Missed => stage.missed_news(),
-            FleetNews::Message(message) => match decode(&message) {
+            Announcement::Missed => stage.missed_news(),
+            Announcement::Message(message) => match decode(&message) {
                 Some((sender, news)) if sender != node => {
                     news.iter().for_each(|news| stage.heard(news));
                 }

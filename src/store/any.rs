@@ -4,16 +4,18 @@
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "cluster")]
-use super::cluster::{ClusterStore, Subscription};
-use super::memory::MemoryStore;
-use super::{
-    ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, ShardId, Store, StoreError,
-};
+use super::cluster::{ClusterStore, ClusterSubscription};
+use super::error::StoreError;
 #[cfg(feature = "cluster")]
-use super::{FleetNews, FleetStore, Listen};
+use super::membership::Membership;
+use super::memory::MemoryStore;
+use super::port::{ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, Store};
+use super::shard::ShardId;
 use crate::model::{Policies, Target};
 
 /// A store that was chosen at run time.
+#[derive(Debug)]
+#[non_exhaustive]
 pub enum AnyStore {
     /// In this process.
     Memory(MemoryStore),
@@ -67,30 +69,12 @@ impl Store for AnyStore {
     }
 }
 
-/// What listens on a store that was chosen at run time.
+/// No other node shares a memory store.
 #[cfg(feature = "cluster")]
-pub enum AnyListener {
-    /// Nobody shares a memory store.
-    Alone,
-    /// On Redis or Valkey.
-    Cluster(Subscription),
-}
+impl Membership for AnyStore {
+    type Subscription = Option<ClusterSubscription>;
 
-#[cfg(feature = "cluster")]
-impl Listen for AnyListener {
-    async fn next(&mut self) -> FleetNews {
-        match self {
-            AnyListener::Alone => std::future::pending().await,
-            AnyListener::Cluster(subscription) => subscription.next().await,
-        }
-    }
-}
-
-#[cfg(feature = "cluster")]
-impl FleetStore for AnyStore {
-    type Listener = AnyListener;
-
-    async fn beat(
+    async fn heartbeat(
         &self,
         node: &str,
         ttl: Duration,
@@ -98,21 +82,21 @@ impl FleetStore for AnyStore {
     ) -> Result<Option<u32>, StoreError> {
         match self {
             AnyStore::Memory(_) => Ok(None),
-            AnyStore::Cluster(store) => store.beat(node, ttl, deadline).await,
+            AnyStore::Cluster(store) => store.heartbeat(node, ttl, deadline).await,
         }
     }
 
-    async fn tell(&self, message: &[u8], deadline: Instant) -> Result<(), StoreError> {
+    async fn announce(&self, message: &[u8], deadline: Instant) -> Result<u64, StoreError> {
         match self {
-            AnyStore::Memory(_) => Ok(()),
-            AnyStore::Cluster(store) => store.tell(message, deadline).await,
+            AnyStore::Memory(_) => Ok(0),
+            AnyStore::Cluster(store) => store.announce(message, deadline).await,
         }
     }
 
-    fn listen(&self) -> AnyListener {
+    fn subscribe(&self) -> Option<ClusterSubscription> {
         match self {
-            AnyStore::Memory(_) => AnyListener::Alone,
-            AnyStore::Cluster(store) => AnyListener::Cluster(store.listen()),
+            AnyStore::Memory(_) => None,
+            AnyStore::Cluster(store) => Some(store.subscribe()),
         }
     }
 }

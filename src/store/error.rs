@@ -1,13 +1,14 @@
 //! Why a store could not decide, whether a retry can help, and whether the charge may have run.
 
-/// What kind of trouble it was.
+/// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreErrorKind {
     /// No answer before the deadline.
     Deadline,
     /// No connection, or it broke, or the cluster has no node for the slot now.
     Unavailable,
-    /// The store answers but refuses work: out of memory, busy with a script, loading.
+    /// The store answers but rejects work: out of memory, busy with a script, loading.
     Overloaded,
     /// The store refuses this client: wrong password, no permission, wrong kind of key.
     Refused,
@@ -21,7 +22,7 @@ pub enum StoreErrorKind {
 pub struct StoreError {
     /// What was being done: `charge`, `refund`, `reset`, `connect`.
     pub operation: &'static str,
-    /// What kind of trouble it was.
+    /// What kind of error it is.
     pub kind: StoreErrorKind,
     /// The cause, for people; never holds a secret.
     pub detail: String,
@@ -30,7 +31,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Trouble that proves that the call did not run.
+    /// An error that proves that the call did not run.
     pub fn not_run(
         operation: &'static str,
         kind: StoreErrorKind,
@@ -44,7 +45,7 @@ impl StoreError {
         }
     }
 
-    /// Trouble after which nothing is known of the call.
+    /// An error after which nothing is known of the call.
     pub fn unknown(
         operation: &'static str,
         kind: StoreErrorKind,

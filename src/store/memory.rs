@@ -1,5 +1,5 @@
 //! The embedded store: one process's memory, nothing to start. Never evicts what still counts: a
-//! store that is full of live keys refuses new ones.
+//! store that is full of live keys takes no new ones.
 //!
 //! All of a subject's ceilings under a policy live behind one lock, so all are charged or none.
 //! A key that has been whole again for a second is forgotten: some with each call, no task of its
@@ -13,17 +13,19 @@ mod operation;
 mod state;
 mod work;
 
+use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::budget::Budget;
 use self::key::Keys;
 use self::keyspace::{Dead, Keyspace};
 use self::operation::Full;
-use super::{
-    CallClock, CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall,
-    Store, StoreError, StoreErrorKind,
+use super::error::{StoreError, StoreErrorKind};
+use super::lock::lock;
+use super::port::{
+    CallClock, CallKind, ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, Store,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::model::Timestamp;
@@ -106,6 +108,24 @@ impl MemoryStoreBuilder {
     }
 }
 
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys_len", &self.keys_len())
+            .field("entries_len", &self.entries_len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MemoryStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStoreBuilder")
+            .field("keys_max", &self.keys_max)
+            .field("entries_max", &self.entries_max)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Default for MemoryStore {
     fn default() -> Self {
         MemoryStore::builder().build()
@@ -137,7 +157,7 @@ impl MemoryStore {
     fn locked<T>(&self, keys: &Keys<'_>, f: impl FnOnce(&mut Keyspace, Timestamp) -> T) -> T {
         let mut dead = Dead::default();
         let shard = &self.shards[keys.shard_of(SHARDS)]; // below SHARDS, and so many there are
-        let mut space = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut space = lock(shard);
         // Read under the lock, so that instants of a subject are in the order of its charges.
         let now = self.clock.now();
         space.sweep(now, SWEEP_STEPS, &mut dead);
@@ -152,7 +172,7 @@ impl MemoryStore {
     fn sweep(&self) {
         for shard in &self.shards {
             let mut dead = Dead::default();
-            let mut space = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut space = lock(shard);
             space.sweep(self.clock.now(), SWEEP_STEPS_WHEN_FULL, &mut dead);
             space.return_reserve();
             drop(space);

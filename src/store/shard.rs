@@ -1,4 +1,4 @@
-//! Parts of a store that fail on their own, and news of them. Never says where a part is reached.
+//! Parts of a store that fail on their own, and events of them. Never says where a part is reached.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -88,9 +88,10 @@ impl fmt::Display for SlotRanges {
 
 /// What happened to a store's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ShardEvent {
     /// Another node serves the shard now: a replica was promoted. What the old primary had
-    /// acknowledged but not replicated is gone. Told before the shard's calls go to the new node,
+    /// acknowledged but not replicated is gone. Announced before the shard's calls go to the new node,
     /// at most once a change.
     Promoted {
         /// Whose primary changed.

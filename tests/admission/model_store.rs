@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate::MemoryStore;
 use tidegate::model::{ChargeId, Cost, Target};
 use tidegate::store::{
-    CallKind, ChargeCall, ChargeReply, FleetNews, FleetStore, Listen, Readiness, RefundCall,
-    Refunded, ResetCall, ShardId, Store, StoreError, StoreErrorKind,
+    Announcement, CallKind, ChargeCall, ChargeReply, Membership, Readiness, RefundCall, Refunded,
+    ResetCall, ShardId, Store, StoreError, StoreErrorKind, Subscription,
 };
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -183,23 +183,23 @@ pub struct Ears {
     weather: Arc<Mutex<Weather>>,
 }
 
-impl Listen for Ears {
-    async fn next(&mut self) -> FleetNews {
+impl Subscription for Ears {
+    async fn next(&mut self) -> Announcement {
         loop {
             match self.news.recv().await {
                 Ok(_) if self.weather.lock().unwrap().loses_news => {}
-                Ok(message) => return FleetNews::Message(message),
-                Err(broadcast::error::RecvError::Lagged(_)) => return FleetNews::Missed,
+                Ok(message) => return Announcement::Message(message),
+                Err(broadcast::error::RecvError::Lagged(_)) => return Announcement::Missed,
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 }
 
-impl FleetStore for Link {
-    type Listener = Ears;
+impl Membership for Link {
+    type Subscription = Ears;
 
-    async fn beat(
+    async fn heartbeat(
         &self,
         _: &str,
         _: Duration,
@@ -208,13 +208,13 @@ impl FleetStore for Link {
         Ok(Some(self.model.nodes))
     }
 
-    async fn tell(&self, message: &[u8], _: std::time::Instant) -> Result<(), StoreError> {
+    async fn announce(&self, message: &[u8], _: std::time::Instant) -> Result<u64, StoreError> {
         // Nobody may be listening.
         let _ = self.model.news.send(message.into());
-        Ok(())
+        Ok(1)
     }
 
-    fn listen(&self) -> Ears {
+    fn subscribe(&self) -> Ears {
         Ears {
             news: self.model.news.subscribe(),
             weather: Arc::clone(&self.weather),

@@ -2,8 +2,8 @@
 
 mod charging;
 mod faults;
-mod fleet;
 mod logging;
+mod membership;
 mod redirects;
 mod refusals;
 mod repair;

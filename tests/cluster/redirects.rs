@@ -9,7 +9,8 @@ use tidegate::store::{ShardEvent, Store};
 use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 
 use crate::support::{
-    charge, dual, eventually, global, primary_of, six_nodes, store, subjects_by_shard, used,
+    charge, dual, eventually, global, primary_of, six_nodes, slot_of, store, subjects_by_shard,
+    used,
 };
 
 /// A node of a cluster under test.
@@ -78,7 +79,7 @@ async fn calls_follow_ask_one_by_one_and_nobody_gets_anothers_reply() {
     let from = (&cluster, primary_of(&cluster, &moving).await);
     let to = (&cluster, primary_of(&cluster, &shards[1].1[0]).await);
     store.charge(charge(&moving, 5, 1_000)).await.unwrap();
-    let migration = Migration::begin(store.slot_of(&moving).get(), from, to).await;
+    let migration = Migration::begin(slot_of(&moving).get(), from, to).await;
     assert_eq!(used(&store, &moving).await, 5, "still at the source");
     migration.move_keys().await;
     // Together with other callers on the same two nodes, so that a reply could be shifted.
@@ -125,7 +126,7 @@ async fn a_subject_of_several_keys_waits_for_the_end_of_the_migration() {
     let from = (&cluster, primary_of(&cluster, &moving).await);
     let to = (&cluster, primary_of(&cluster, &shards[1].1[0]).await);
     store.charge(charge(&moving, 2, 1_000)).await.unwrap();
-    let migration = Migration::begin(store.slot_of(&moving).get(), from, to).await;
+    let migration = Migration::begin(slot_of(&moving).get(), from, to).await;
     let waiting = tokio::spawn({
         let (store, moving) = (Arc::clone(&store), Arc::clone(&moving));
         async move { store.charge(charge(&moving, 1, 5_000)).await }
@@ -136,7 +137,7 @@ async fn a_subject_of_several_keys_waits_for_the_end_of_the_migration() {
     migration.end().await;
     assert!(waiting.await.unwrap().unwrap().outcomes[0].is_admitted());
     assert_eq!(used(&store, &moving).await, 3);
-    let slot = store.slot_of(&moving);
+    let slot = slot_of(&moving);
     eventually("the news", async || {
         let news = std::iter::from_fn(|| events.try_recv().ok());
         news.into_iter().any(|event| match event {
@@ -182,7 +183,7 @@ async fn a_node_that_nobody_knew_is_used_once_it_has_the_scripts() {
         info.text().unwrap().contains("cluster_state:ok")
     })
     .await;
-    let migration = Migration::begin(store.slot_of(moving).get(), from, to).await;
+    let migration = Migration::begin(slot_of(moving).get(), from, to).await;
     migration.move_keys().await;
     // ASK and MOVED name a node that the store has never heard of.
     store.charge(charge(moving, 1, 2_000)).await.unwrap();

@@ -10,7 +10,7 @@ use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::support::{
     charge, dual, eventually, global, primary_of, ready, single, six_nodes, start, store,
-    subjects_by_shard, target, used,
+    store_with, subjects_by_shard, target, used,
 };
 
 fn is(error: &StoreError, kind: StoreErrorKind, may_have_run: bool, word: &str) {
@@ -212,13 +212,11 @@ async fn a_cluster_without_a_majority_says_so_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_on_a_paused_node_is_bounded_and_a_long_silence_ends_the_connection() {
     let cluster = single().await;
-    let options = ClusterOptions {
-        unanswered_per_connection_max: 10,
-        silence_max: Duration::from_millis(600),
-        probe_period: Duration::from_millis(50),
-        ..ClusterOptions::from_url(&cluster.redis_url()).unwrap()
-    };
-    let store = Arc::new(ClusterStore::connect(options).unwrap());
+    let store = Arc::new(store_with(&cluster.redis_url(), |options| {
+        options.unanswered_per_connection_max = 10;
+        options.silence_max = Duration::from_millis(600);
+        options.probe_period = Duration::from_millis(50);
+    }));
     ready(&store).await;
     let target = target(&global(Algorithm::SlidingLog, 100), "key-1");
     store.charge(charge(&target, 1, 1_000)).await.unwrap();

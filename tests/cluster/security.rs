@@ -12,7 +12,7 @@ use tidegate::store::{Readiness, Store, StoreErrorKind};
 use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
 
 use crate::support::{
-    charge, eventually, global, ready, single, start, subjects_by_shard, target, used,
+    charge, eventually, global, ready, single, start, store_with, subjects_by_shard, target, used,
 };
 
 const PASSWORD: &str = "correct-horse";
@@ -130,10 +130,9 @@ impl Papers {
     }
 
     fn trusted(&self) -> TlsOptions {
-        TlsOptions {
-            ca_file: Some(self.path("ca.pem")),
-            ..TlsOptions::default()
-        }
+        let mut tls = TlsOptions::default();
+        tls.ca_file = Some(self.path("ca.pem"));
+        tls
     }
 
     /// Has a node listen encrypted too, on the port that it returns.
@@ -192,31 +191,23 @@ async fn a_cluster_is_reached_encrypted_and_its_certificates_are_verified() {
         map.push((NodeAddress::new(host, plain), NodeAddress::new(host, port)));
     }
     let seed = &map[0].1;
-    let options = || ClusterOptions {
-        address_map: AddressMap::new(map.clone()),
-        ..ClusterOptions::from_url(&format!("rediss://{seed}")).unwrap()
+    let store_with = |tls| {
+        store_with(&format!("rediss://{seed}"), |options| {
+            options.address_map = AddressMap::new(map.clone());
+            options.tls = tls;
+        })
     };
-    let store = ClusterStore::connect(ClusterOptions {
-        tls: papers.trusted(),
-        ..options()
-    });
-    let store = store.unwrap();
+    let store = store_with(papers.trusted());
     ready(&store).await;
     for (_, targets) in subjects_by_shard(&store, &global(Algorithm::SlidingLog, 100), 1) {
         store.charge(charge(&targets[0], 1, 1_000)).await.unwrap();
         assert_eq!(used(&store, &targets[0]).await, 1);
     }
     // The system's roots didn't sign this.
-    refused(&ClusterStore::connect(options()).unwrap(), "UnknownIssuer").await;
-    let elsewhere = TlsOptions {
-        server_name: Some("elsewhere.example".into()),
-        ..papers.trusted()
-    };
-    let store = ClusterStore::connect(ClusterOptions {
-        tls: elsewhere,
-        ..options()
-    });
-    refused(&store.unwrap(), "NotValidForName").await;
+    refused(&store_with(TlsOptions::default()), "UnknownIssuer").await;
+    let mut elsewhere = papers.trusted();
+    elsewhere.server_name = Some("elsewhere.example".into());
+    refused(&store_with(elsewhere), "NotValidForName").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,13 +217,11 @@ async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
     let port = papers.encrypt(&cluster, 0, true).await;
     let ip = cluster.address(0).unwrap().ip();
     let with = |client_certificate| {
-        let tls = TlsOptions {
-            client_certificate,
-            server_name: Some("db.example".into()),
-            ..papers.trusted()
-        };
-        let options = ClusterOptions::from_url(&format!("rediss://{ip}:{port}")).unwrap();
-        ClusterStore::connect(ClusterOptions { tls, ..options }).unwrap()
+        store_with(&format!("rediss://{ip}:{port}"), |options| {
+            options.tls = papers.trusted();
+            options.tls.client_certificate = client_certificate;
+            options.tls.server_name = Some("db.example".into());
+        })
     };
     let ours = ClientCertificate {
         chain_file: papers.path("leaf.pem"),

@@ -9,8 +9,8 @@ use tidegate::store::{Readiness, Store, StoreErrorKind};
 use tidegate_chaos::cluster::ClusterOptions as TestOptions;
 
 use crate::support::{
-    charge, eventually, global, primary_of, ready, six_nodes, start, subjects_by_shard, target,
-    unready_store, used,
+    charge, eventually, global, primary_of, ready, six_nodes, start, store_with, subjects_by_shard,
+    target, unready_store, used,
 };
 
 fn why(store: &ClusterStore) -> String {
@@ -85,11 +85,7 @@ async fn the_whole_cluster_goes_and_comes_back() {
 async fn one_seed_is_enough_and_both_protocols_are_spoken() {
     let cluster = six_nodes().await;
     for resp in [Resp::V2, Resp::V3] {
-        let store = ClusterStore::connect(ClusterOptions {
-            resp,
-            ..ClusterOptions::from_url(&cluster.node_url(4).unwrap()).unwrap()
-        })
-        .unwrap();
+        let store = store_with(&cluster.node_url(4).unwrap(), |o| o.resp = resp);
         ready(&store).await;
         let policy = global(Algorithm::SlidingLog, 100);
         for (_, targets) in subjects_by_shard(&store, &policy, 2) {
@@ -135,11 +131,7 @@ async fn nodes_are_reached_where_the_map_says_not_where_they_announce() {
     let lost = ClusterStore::connect(ClusterOptions::from_url(&url).unwrap()).unwrap();
     assert!(lost.wait_ready(Duration::from_millis(1_000)).await.is_err());
     assert!(why(&lost).contains(".invalid"), "{}", why(&lost));
-    let store = ClusterStore::connect(ClusterOptions {
-        address_map: AddressMap::new(pairs),
-        ..ClusterOptions::from_url(&url).unwrap()
-    })
-    .unwrap();
+    let store = store_with(&url, |o| o.address_map = AddressMap::new(pairs));
     ready(&store).await;
     // Redirects name the same hosts.
     let policy = global(Algorithm::SlidingLog, 100);

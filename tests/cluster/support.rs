@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::model::{
-    Algorithm, Allowance, CeilingRule, ChargeId, Micros, Policy, PolicyName, Quota, Region,
-    Subject, Target,
+    Algorithm, Allowance, CeilingRule, ChargeId, HashTag, KeyPrefix, Micros, Policy, PolicyName,
+    Quota, Region, Slot, Subject, Target,
 };
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, ShardId, Store};
@@ -30,7 +30,14 @@ pub async fn start(options: TestOptions) -> ClusterUnderTest {
 
 /// A store on all nodes, that waits for nothing.
 pub fn unready_store(cluster: &ClusterUnderTest) -> ClusterStore {
-    ClusterStore::connect(ClusterOptions::from_url(&cluster.redis_url()).unwrap()).unwrap()
+    store_with(&cluster.redis_url(), |_| {})
+}
+
+/// A store with options of its own, that waits for nothing.
+pub fn store_with(url: &str, set: impl FnOnce(&mut ClusterOptions)) -> ClusterStore {
+    let mut options = ClusterOptions::from_url(url).unwrap();
+    set(&mut options);
+    ClusterStore::connect(options).unwrap()
 }
 
 /// A store that is ready.
@@ -130,6 +137,15 @@ pub async fn used(store: &ClusterStore, target: &Arc<Target>) -> u64 {
     };
     let reply = store.charge(peek).await.unwrap();
     target.ceilings[0].quota.limit() - reply.outcomes[0].ceilings[0].remaining
+}
+
+/// The slot of all keys of a target.
+pub fn slot_of(target: &Target) -> Slot {
+    let tag = HashTag::of(&target.subject);
+    Slot::of(
+        tag.stem(&KeyPrefix::default(), target.policy.name())
+            .as_bytes(),
+    )
 }
 
 /// Subjects of each shard, `count` of each.

@@ -1,8 +1,8 @@
 //! A cluster under test: real nodes, started for one owner and ended with it.
 //!
 //! ```no_run
-//! # use tidegate::chaos::cluster::{ClusterOptions, ClusterUnderTest};
-//! # async fn example() -> Result<(), tidegate::chaos::cluster::ClusterError> {
+//! # use tidegate_chaos::cluster::{ClusterOptions, ClusterUnderTest};
+//! # async fn example() -> Result<(), tidegate_chaos::cluster::ClusterError> {
 //! let cluster = ClusterUnderTest::start(ClusterOptions::default()).await?;
 //! println!("tidegate serve --redis {}", cluster.redis_url());
 //! let primary = cluster.primary_of("tg:{key-1}:video_top:g").await?;

@@ -33,7 +33,7 @@ impl std::fmt::Display for Against {
                 let Ok(url) = StoreUrl::parse(url) else {
                     return f.write_str("a malformed URL");
                 };
-                let seeds: Vec<_> = url.seeds.iter().map(ToString::to_string).collect();
+                let seeds: Vec<_> = url.seeds().iter().map(ToString::to_string).collect();
                 f.write_str(&seeds.join(","))
             }
         }
@@ -195,7 +195,7 @@ impl Foreign {
             ));
         }
         let seed = url
-            .seeds
+            .seeds()
             .first()
             .ok_or_else(|| unusable("it names no server"))?;
         let resolved = tokio::net::lookup_host((seed.host(), seed.port())).await;
@@ -203,7 +203,7 @@ impl Foreign {
         let address = resolved
             .next()
             .ok_or_else(|| unusable("its name has no address"))?;
-        let credentials = url.credentials;
+        let credentials = url.credentials.clone();
         let mut foreign = Foreign {
             url: text.to_owned(),
             password: credentials

@@ -153,9 +153,9 @@ pub(super) fn store_name(limiter: &ProcessLimiter, args: &StoreArgs) -> String {
     let url = given(&args.redis).and_then(|url| StoreUrl::parse(url).ok());
     match (limiter.store().as_ref(), url) {
         (AnyStore::Memory(_), _) => "memory".to_owned(),
-        (AnyStore::Cluster(_), None) => "Redis".to_owned(),
-        (AnyStore::Cluster(_), Some(url)) => {
-            let nodes: Vec<String> = url.seeds.iter().map(|node| node.to_string()).collect();
+        (_, None) => "Redis".to_owned(),
+        (_, Some(url)) => {
+            let nodes: Vec<String> = url.seeds().iter().map(|node| node.to_string()).collect();
             let tls = if url.tls { " by TLS" } else { "" };
             format!("Redis at {}{tls}", nodes.join(", "))
         }

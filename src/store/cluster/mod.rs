@@ -1,134 +1,49 @@
 //! The store on Redis or Valkey: a cluster, or a single server, found out by itself.
 //!
-//! fred carries commands to each node; which node, what a refusal means and when to try again is
+//! fred carries commands to each node; which node, what an error means and when to try again is
 //! decided here, because a dead shard must not slow the others and a charge must not run twice.
+//!
+//! # The way of a charge
+//! 1. [`store`]: the port's operations, as commands.
+//! 2. [`script`]: keys and arguments of a command, and its reply as outcomes; [`script_set`] has
+//!    every script that is in use.
+//! 3. [`dispatch`]: attempts until the deadline. It waits at the [`slot_gate`] while a failover is
+//!    being repaired, and follows redirects.
+//! 4. [`topology`]: who owns the slot.
+//! 5. [`node`]: a connection to the owner, over fred.
+//!
+//! # Beside it
+//! - [`topology`] refreshes its slot map from what nodes say (`query`, `view`, `views`), and announces
+//!   what happens to shards (`events`); [`slot_check`] is the test before the first charge.
+//! - [`repair`] listens to that, closes the gate of slots that a promoted replica serves, and
+//!   replays what its `journal` holds of them.
+//! - [`node`] keeps its connections up (`link`), each made by the `connector`.
+//! - [`membership`] and [`subscription`]: how limiter nodes know of each other.
+//! - [`options`], [`url`], [`tls`], [`address`]: what a user sets.
+//! - [`signals`] wake who waits; [`supervise`] starts tasks that fail again.
 
 mod address;
-mod call;
-mod carrier;
-mod charging;
-mod connection;
-mod fault;
-mod fleet;
-mod guard;
-mod heard;
-mod info;
-mod journal;
-mod link;
+mod dispatch;
+mod membership;
 mod node;
 mod options;
-mod pool;
-mod preflight;
-mod reading;
 mod repair;
-mod router;
+#[doc(hidden)]
 pub mod script;
-mod shared;
-mod source;
+mod script_set;
+mod signals;
+mod slot_check;
+mod slot_gate;
+mod store;
 mod subscription;
-mod table;
+mod supervise;
 mod tls;
+mod topology;
 mod url;
-mod view;
 
 pub use address::{AddressMap, NodeAddress, NodeAddressError};
-pub use fleet::{Channel, HEARTBEAT_TTL_MAX, LIVE_NODES_MAX};
 pub use options::{ClusterOptions, ClusterOptionsError, Resp};
-pub use subscription::Subscription;
+pub use store::ClusterStore;
+pub use subscription::ClusterSubscription;
 pub use tls::{ClientCertificate, TlsError, TlsOptions};
 pub use url::{Credentials, StoreUrl, StoreUrlError};
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::sync::broadcast;
-
-use crate::model::KeyPrefix;
-use crate::store::{Readiness, ShardEvent};
-use guard::Owned;
-use router::Router;
-use shared::Shared;
-
-/// The store on Redis or Valkey. Connects in the background and for ever: it can be built before
-/// any server is there, and says by [`Store::readiness`](crate::store::Store::readiness) what it
-/// still waits for. Dropped, it ends its connections.
-pub struct ClusterStore {
-    shared: Arc<Shared>,
-    router: Arc<Router>,
-    runtime: tokio::runtime::Handle,
-    _keeper: Owned<()>,
-    _repairer: Owned<()>,
-}
-
-impl ClusterStore {
-    /// A store that begins to connect at once.
-    ///
-    /// # Errors
-    /// When the options contradict themselves, a TLS file can't be read, or no tokio runtime
-    /// runs here. Never because a server can't be reached.
-    pub fn connect(options: ClusterOptions) -> Result<Self, ClusterOptionsError> {
-        let runtime =
-            tokio::runtime::Handle::try_current().map_err(|_| ClusterOptionsError::NoRuntime)?;
-        if let Some(key) = preflight::stray_key(&options.key_prefix) {
-            return Err(ClusterOptionsError::StrayKey(key));
-        }
-        let shared = Arc::new(Shared::new(options)?);
-        let (router, keeper) = Router::start(Arc::clone(&shared));
-        let repairer = repair::keep_repairing(&shared, &router);
-        Ok(ClusterStore {
-            shared,
-            router,
-            runtime,
-            _keeper: keeper,
-            _repairer: repairer,
-        })
-    }
-
-    /// What happens to the shards from now on: promotions (a journal of charges is replayed
-    /// then), slots that moved, shards that are lost and found. A listener that falls behind by
-    /// more than `events_len_max` loses the oldest.
-    pub fn shard_events(&self) -> broadcast::Receiver<ShardEvent> {
-        self.shared.events.subscribe()
-    }
-
-    /// Charges that a failover had lost and that this store put back so far.
-    pub fn restored(&self) -> u64 {
-        self.shared.repair.restored()
-    }
-
-    /// Waits until it is ready, at most so long.
-    ///
-    /// # Errors
-    /// What it still waits for then.
-    pub async fn wait_ready(&self, wait_max: Duration) -> Result<(), String> {
-        let until = Instant::now() + wait_max;
-        loop {
-            let changed = self.shared.changed.notified();
-            let why = match self.router.readiness() {
-                Readiness::Ready => return Ok(()),
-                Readiness::NotReady(why) => why,
-            };
-            if Instant::now() >= until {
-                return Err(why);
-            }
-            let step = (Instant::now() + Duration::from_millis(20)).min(until);
-            let _ = tokio::time::timeout_at(step.into(), changed).await;
-        }
-    }
-
-    fn key_prefix(&self) -> &KeyPrefix {
-        &self.shared.options.key_prefix
-    }
-
-    fn prefix(&self) -> &str {
-        self.key_prefix().as_str()
-    }
-}
-
-impl std::fmt::Debug for ClusterStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterStore")
-            .field("options", &self.shared.options)
-            .finish_non_exhaustive()
-    }
-}

@@ -1,4 +1,4 @@
-//! What the store may be told, with its defaults. Never holds a value that was not checked.
+//! A cluster store's options, their defaults and bounds.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use crate::model::KeyPrefix;
 
 /// Which protocol is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resp {
     /// RESP2: every server, and a seventh less processor time a call on our side (fred writes its
     /// frames with less ado).
@@ -18,8 +19,9 @@ pub enum Resp {
     V3,
 }
 
-/// How a [`super::ClusterStore`] reaches its nodes, and how far it goes.
+/// How a [`super::store::ClusterStore`] reaches its nodes, and how far it goes.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ClusterOptions {
     /// Where the first nodes are, and who we are.
     pub url: StoreUrl,
@@ -47,26 +49,27 @@ pub struct ClusterOptions {
     pub probe_period: Duration,
     /// How long a probe may go unanswered before the connection is given up.
     pub silence_max: Duration,
-    /// How often the slot table is read anew while all is well.
+    /// How often the slot map is refreshed while all is well.
     pub refresh_period: Duration,
-    /// How often it is read anew while a shard has no primary that can be reached, or a call waited
-    /// in vain lately; the older the trouble, the less often.
-    pub refresh_period_in_trouble: Duration,
-    /// The shortest time between two readings, whoever asks for them.
+    /// How often it is refreshed while a shard has no primary that can be reached, or a call timed
+    /// out lately; the older the problem, the less often.
+    pub refresh_period_degraded: Duration,
+    /// The shortest time between two refreshes, whoever asks for them.
     pub refresh_gap_min: Duration,
-    /// Nodes whose view of the cluster is asked in one reading, and merged by their epochs.
+    /// Nodes whose view of the cluster is asked in one refresh, and merged by their epochs.
     pub views_per_refresh_max: usize,
     /// Nodes that are known at most; more are ignored, with a warning.
     pub nodes_max: usize,
     /// Charges that are remembered at most, to be put back when a failover lost them; 0 for none.
     /// One takes about 150 bytes, and none is remembered for longer than 30 s.
     pub journal_len_max: usize,
-    /// News of shards that a slow listener may lag behind, before it loses the oldest.
+    /// Events of shards, and announcements, that a slow listener may lag behind, before it loses the oldest.
     pub events_len_max: usize,
 }
 
 /// Why a store can't be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClusterOptionsError {
     /// The URL.
     #[error(transparent)]
@@ -84,7 +87,7 @@ pub enum ClusterOptionsError {
     },
     /// The self-test of the keys.
     #[error("the key {0} isn't in the slot of its subject")]
-    StrayKey(String),
+    MisplacedKey(String),
     /// There is nothing to run on.
     #[error("a cluster store needs a running tokio runtime with time and I/O")]
     NoRuntime,
@@ -111,7 +114,7 @@ impl ClusterOptions {
             probe_period: Duration::from_millis(250),
             silence_max: Duration::from_secs(2),
             refresh_period: Duration::from_secs(10),
-            refresh_period_in_trouble: Duration::from_millis(20),
+            refresh_period_degraded: Duration::from_millis(20),
             refresh_gap_min: Duration::from_millis(20),
             views_per_refresh_max: 7,
             nodes_max: 1_024,
@@ -133,7 +136,7 @@ impl ClusterOptions {
             ("probe_period", self.probe_period),
             ("silence_max", self.silence_max),
             ("refresh_period", self.refresh_period),
-            ("refresh_period_in_trouble", self.refresh_period_in_trouble),
+            ("refresh_period_degraded", self.refresh_period_degraded),
             ("refresh_gap_min", self.refresh_gap_min),
         ];
         for (name, time) in times {

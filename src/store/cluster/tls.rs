@@ -11,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 /// How `rediss://` connections are verified. The default trusts the system's roots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TlsOptions {
     /// PEM file of the authorities to trust, instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -33,6 +34,7 @@ pub struct ClientCertificate {
 
 /// Why encrypted connections can't be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TlsError {
     /// A file can't be read, or holds no PEM of the kind wanted.
     #[error("can't read {what} from {}: {cause}", path.display())]

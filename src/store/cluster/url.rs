@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
+use url::{ParseError, Url};
+
 use super::address::NodeAddress;
 
 /// The port when a URL names none.
@@ -32,9 +35,9 @@ impl fmt::Debug for Credentials {
 
 /// What a URL, or a list of them, says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreUrl {
-    /// Nodes to begin with; of a cluster any will do. Not empty, no address twice.
-    pub seeds: Vec<NodeAddress>,
+    seeds: Vec<NodeAddress>,
     /// Whether connections are encrypted (`rediss://`).
     pub tls: bool,
     /// Who we are.
@@ -45,6 +48,7 @@ pub struct StoreUrl {
 
 /// What is wrong with a URL. Never holds the URL: it may hold a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreUrlError {
     /// Nothing is there.
     #[error("a store's URL is empty: redis://host:port")]
@@ -86,18 +90,24 @@ impl StoreUrl {
         let mut parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
         let mut url = parse_one(parts.next().ok_or(StoreUrlError::Empty)?)?;
         for part in parts {
-            let seeds = if part.contains("://") {
-                let other = parse_one(part)?;
-                if (other.tls, &other.credentials, other.database)
-                    != (url.tls, &url.credentials, url.database)
-                {
+            let other = if part.contains("://") {
+                parse_one(part)?
+            } else {
+                let address = parse_one(&format!("redis://{part}"))?;
+                if address.credentials != Credentials::default() || address.database.is_some() {
                     return Err(StoreUrlError::Mixed);
                 }
-                other.seeds
-            } else {
-                vec![host_and_port(part)?]
+                StoreUrl {
+                    seeds: address.seeds,
+                    ..url.clone()
+                }
             };
-            for seed in seeds {
+            if (other.tls, &other.credentials, other.database)
+                != (url.tls, &url.credentials, url.database)
+            {
+                return Err(StoreUrlError::Mixed);
+            }
+            for seed in other.seeds {
                 if !url.seeds.contains(&seed) {
                     url.seeds.push(seed);
                 }
@@ -108,95 +118,61 @@ impl StoreUrl {
         }
         Ok(url)
     }
+
+    /// Nodes to begin with; of a cluster any will do. Not empty, no address twice.
+    pub fn seeds(&self) -> &[NodeAddress] {
+        &self.seeds
+    }
 }
 
 fn parse_one(text: &str) -> Result<StoreUrl, StoreUrlError> {
-    let (scheme, rest) = text.split_once("://").ok_or(StoreUrlError::Scheme)?;
-    let tls = match scheme.to_ascii_lowercase().as_str() {
+    let url = Url::parse(text).map_err(|error| match error {
+        ParseError::InvalidPort => StoreUrlError::Port,
+        ParseError::RelativeUrlWithoutBase => StoreUrlError::Scheme,
+        _ => StoreUrlError::Host,
+    })?;
+    let tls = match url.scheme() {
         "redis" | "valkey" => false,
         "rediss" | "valkeys" => true,
         _ => return Err(StoreUrlError::Scheme),
     };
-    if rest.contains(['?', '#']) {
+    if url.query().is_some() || url.fragment().is_some() {
         return Err(StoreUrlError::Query);
     }
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let database = match path {
+    let database = match url.path().strip_prefix('/').unwrap_or_default() {
         "" => None,
         digits => Some(digits.parse().map_err(|_| StoreUrlError::Database)?),
     };
-    let (credentials, place) = match authority.rsplit_once('@') {
-        Some((who, place)) => (credentials(who)?, place),
-        None => (Credentials::default(), authority),
-    };
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or(StoreUrlError::Host)?;
+    let port = url.port().unwrap_or(PORT_DEFAULT);
+    if port == 0 {
+        return Err(StoreUrlError::Port);
+    }
     Ok(StoreUrl {
-        seeds: vec![host_and_port(place)?],
+        seeds: vec![NodeAddress::new(host, port)],
         tls,
-        credentials,
+        // A word without a colon is a user, not a password as `redis-cli` takes it.
+        credentials: Credentials {
+            user: decode(url.username())?,
+            password: decode(url.password().unwrap_or_default())?,
+        },
         database,
     })
 }
 
-/// `user:password`, `:password`, or a password alone as `redis-cli` takes it is no form of ours:
-/// a word without a colon is a user without a password.
-fn credentials(text: &str) -> Result<Credentials, StoreUrlError> {
-    let (user, password) = match text.split_once(':') {
-        Some((user, password)) => (user, Some(password)),
-        None => (text, None),
+/// A user or password without its escapes; nothing when it is empty.
+fn decode(text: &str) -> Result<Option<String>, StoreUrlError> {
+    let is_hex = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     };
-    let given = |text: &str| -> Result<Option<String>, StoreUrlError> {
-        Ok(Some(unescape(text)?).filter(|text| !text.is_empty()))
-    };
-    Ok(Credentials {
-        user: given(user)?,
-        password: password.map(given).transpose()?.flatten(),
-    })
-}
-
-fn host_and_port(text: &str) -> Result<NodeAddress, StoreUrlError> {
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-        _ => (text, None),
-    };
-    let bracketed = host.starts_with('[') && host.ends_with(']') && host.len() > 2;
-    if host.is_empty() || (host.contains([':', '[', ']']) && !bracketed) {
-        return Err(StoreUrlError::Host);
+    if !text.split('%').skip(1).all(is_hex) {
+        return Err(StoreUrlError::Escape);
     }
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
-    if !host.trim_matches(['[', ']']).chars().all(plain) {
-        return Err(StoreUrlError::Host);
-    }
-    let port = match port {
-        None => PORT_DEFAULT,
-        Some(digits) => digits.parse().map_err(|_| StoreUrlError::Port)?,
-    };
-    if port == 0 {
-        return Err(StoreUrlError::Port);
-    }
-    Ok(NodeAddress::new(host, port))
-}
-
-fn unescape(text: &str) -> Result<String, StoreUrlError> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let mut digit = || {
-            let digit = bytes.next().map(char::from);
-            digit
-                .and_then(|c| c.to_digit(16))
-                .and_then(|d| u8::try_from(d).ok())
-        };
-        let (high, low) = (digit(), digit());
-        let (Some(high), Some(low)) = (high, low) else {
-            return Err(StoreUrlError::Escape);
-        };
-        out.push(high << 4 | low);
-    }
-    String::from_utf8(out).map_err(|_| StoreUrlError::Escape)
+    let text = percent_decode_str(text).decode_utf8();
+    let text = text.map_err(|_| StoreUrlError::Escape)?;
+    Ok(Some(text.into_owned()).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]
@@ -222,6 +198,10 @@ mod tests {
         );
         assert!(parsed("valkeys://a").tls && !parsed("valkey://a").tls);
         assert_eq!(parsed("redis://a/3").database, Some(3));
+        assert_eq!(
+            seeds("redis://A_b.example:7,[::1]:2"),
+            ["A_b.example:7", "[::1]:2"]
+        );
     }
 
     #[test]
@@ -261,6 +241,11 @@ mod tests {
             ("redis://a?secret=1", Query),
             ("redis://:secret@a,redis://b", Mixed),
             ("redis://a,rediss://b", Mixed),
+            ("redis://:secret@a,:secret@b:2", Mixed),
+            ("redis://a,b/1", Mixed),
+            ("redis://:sec#ret@a", Host),
+            ("redis:a", Host),
+            ("redis://[::1", Host),
         ] {
             let found = StoreUrl::parse(text).unwrap_err();
             assert_eq!(found, error, "{text}");

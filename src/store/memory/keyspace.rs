@@ -125,8 +125,8 @@ impl Keyspace {
         });
         let hash = keys.hash(part);
         let next = self.by_hash.insert(hash, index);
-        if let Some(place) = self.slots.get_mut(index.0 as usize) {
-            *place = Some(Slot {
+        if let Some(slot) = self.slots.get_mut(index.0 as usize) {
+            *slot = Some(Slot {
                 key: keys.key(part),
                 hash,
                 next,

@@ -10,7 +10,7 @@ use super::state::{State, Taking};
 use super::work::{Held, Work, ids_ceiling};
 use crate::algorithm::Charged;
 use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Scope, Timestamp};
-use crate::store::{
+use crate::store::port::{
     CeilingOutcome, ChargeCall, ChargeRequest, IdOrigin, Outcome, RefundCall, Refunded,
 };
 

@@ -8,7 +8,7 @@ use super::keyspace::{Keyspace, SlotIndex};
 use super::state::{State, Taking};
 use crate::algorithm::{Charged, Standing};
 use crate::model::{Algorithm, Ceiling, ChargeId, Micros, Quota, Scope, Timestamp, UNITS_MAX};
-use crate::store::ChargeRequest;
+use crate::store::port::ChargeRequest;
 
 /// How long a key is kept after it is whole again.
 const SLACK: Micros = Micros::from_secs(1);

@@ -5,23 +5,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::address::NodeAddress;
-use super::node::Node;
-use super::view::Merged;
+use super::view::MergedView;
 use crate::model::Slot;
-use crate::store::{ShardEvent, ShardId, SlotRanges};
+use crate::store::cluster::address::NodeAddress;
+use crate::store::cluster::node::Node;
+use crate::store::shard::{ShardEvent, ShardId, SlotRanges};
 
 /// A slot that nobody serves.
-const NOBODY: u16 = u16::MAX;
+const UNASSIGNED: u16 = u16::MAX;
 
-/// A shard as the table has it.
-pub(super) struct Shard {
+/// A shard as the map has it.
+#[derive(Debug)]
+pub(crate) struct Shard {
     pub id: ShardId,
     pub primary: Arc<Node>,
 }
 
 /// Who serves what.
-pub(super) struct Table {
+#[derive(Debug)]
+pub(crate) struct SlotMap {
     /// Every known node, and the shard that it belongs to; primaries first, in shard order.
     members: Vec<(Arc<Node>, ShardId)>,
     pub shards: Vec<Shard>,
@@ -29,10 +31,10 @@ pub(super) struct Table {
     ids_used: u32,
 }
 
-impl Table {
+impl SlotMap {
     /// Nothing is known yet.
-    pub fn unknown() -> Self {
-        Table {
+    pub fn empty() -> Self {
+        SlotMap {
             members: Vec::new(),
             shards: Vec::new(),
             owners: Vec::new(),
@@ -43,7 +45,7 @@ impl Table {
     /// One server for everything.
     pub fn single(node: Arc<Node>) -> Self {
         let id = ShardId::new(1);
-        Table {
+        SlotMap {
             members: vec![(Arc::clone(&node), id)],
             shards: vec![Shard { id, primary: node }],
             owners: all_slots(|_| 0),
@@ -51,24 +53,24 @@ impl Table {
         }
     }
 
-    /// The table of a merged view. A shard keeps the number that it had in `before`: by its
+    /// The map of a merged view. A shard keeps the number that it had in `before`: by its
     /// primary, else by the new primary having been one of its replicas.
-    pub fn clustered(
-        merged: &Merged,
-        before: &Table,
+    pub(super) fn clustered(
+        merged: &MergedView,
+        before: &SlotMap,
         mut node_at: impl FnMut(&NodeAddress) -> Option<Arc<Node>>,
     ) -> Self {
         let mut ids_used = before.ids_used;
         let ids = inherit(merged, before, &mut ids_used);
         let mut members = Vec::new();
         let mut shards = Vec::new();
-        let mut places = Vec::with_capacity(merged.shards.len());
+        let mut indexes = Vec::with_capacity(merged.shards.len());
         for (shard, id) in merged.shards.iter().zip(&ids) {
             let Some(primary) = node_at(&shard.primary) else {
-                places.push(NOBODY);
+                indexes.push(UNASSIGNED);
                 continue;
             };
-            places.push(u16::try_from(members.len()).unwrap_or(NOBODY));
+            indexes.push(u16::try_from(members.len()).unwrap_or(UNASSIGNED));
             members.push((Arc::clone(&primary), *id));
             shards.push(Shard { id: *id, primary });
         }
@@ -76,14 +78,14 @@ impl Table {
             let replicas = shard.replicas.iter().filter_map(&mut node_at);
             members.extend(replicas.map(|replica| (replica, *id)));
         }
-        members.truncate(usize::from(NOBODY));
+        members.truncate(usize::from(UNASSIGNED));
         let owner = |slot: usize| {
             let shard = merged.owners.get(slot).copied().flatten();
             shard
-                .and_then(|s| places.get(usize::from(s)).copied())
-                .unwrap_or(NOBODY)
+                .and_then(|s| indexes.get(usize::from(s)).copied())
+                .unwrap_or(UNASSIGNED)
         };
-        Table {
+        SlotMap {
             owners: all_slots(owner),
             members,
             shards,
@@ -119,13 +121,16 @@ impl Table {
 
     /// Takes a node's word that `address` serves `slot`. Returns the shard that it went to, when
     /// it is another than before.
-    pub fn correct(&self, slot: Slot, address: &NodeAddress) -> Option<ShardId> {
+    pub fn reassign(&self, slot: Slot, address: &NodeAddress) -> Option<ShardId> {
         let mut members = self.members.iter();
-        let place = members.position(|(node, _)| node.address() == address)?;
+        let index = members.position(|(node, _)| node.address() == address)?;
         let owner = self.owners.get(usize::from(slot.get()))?;
-        let (_, shard) = self.members.get(place)?;
+        let (_, shard) = self.members.get(index)?;
         let before = self.shard_of(slot);
-        owner.store(u16::try_from(place).unwrap_or(NOBODY), Ordering::Relaxed);
+        owner.store(
+            u16::try_from(index).unwrap_or(UNASSIGNED),
+            Ordering::Relaxed,
+        );
         (before != *shard).then_some(*shard)
     }
 
@@ -135,7 +140,7 @@ impl Table {
     }
 
     /// Slots that nobody serves.
-    pub fn unserved(&self) -> usize {
+    pub fn unassigned(&self) -> usize {
         slots().filter(|slot| self.owner(*slot).is_none()).count()
     }
 
@@ -145,8 +150,8 @@ impl Table {
     }
 
     /// What changed since `before`: promotions, and slots that went from shard to shard.
-    pub fn news_since(&self, before: &Table) -> Vec<ShardEvent> {
-        let mut news = Vec::new();
+    pub fn events_since(&self, before: &SlotMap) -> Vec<ShardEvent> {
+        let mut events = Vec::new();
         let mut came: HashMap<ShardId, Vec<Slot>> = HashMap::new();
         for slot in slots() {
             let (was, is) = (before.shard_of(slot), self.shard_of(slot));
@@ -158,7 +163,7 @@ impl Table {
             let old = before.shards.iter().find(|old| old.id == shard.id);
             let to = shard.primary.address();
             if let Some(old) = old.filter(|old| old.primary.address() != to) {
-                news.push(ShardEvent::Promoted {
+                events.push(ShardEvent::Promoted {
                     shard: shard.id,
                     slots: self.slots_of(shard.id),
                     from: old.primary.address().to_string(),
@@ -167,10 +172,10 @@ impl Table {
             }
             if let Some(came) = came.remove(&shard.id) {
                 let (shard, slots) = (shard.id, SlotRanges::from_ascending(came));
-                news.push(ShardEvent::Moved { shard, slots });
+                events.push(ShardEvent::Moved { shard, slots });
             }
         }
-        news
+        events
     }
 }
 
@@ -185,7 +190,7 @@ fn all_slots(owner: impl Fn(usize) -> u16) -> Vec<AtomicU16> {
 }
 
 /// The shards' numbers: what they had before, else new ones.
-fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> {
+fn inherit(merged: &MergedView, before: &SlotMap, ids_used: &mut u32) -> Vec<ShardId> {
     let primaries = before.shards.iter().map(|s| (s.primary.address(), s.id));
     let primaries: HashMap<_, _> = primaries.collect();
     let members = before
@@ -198,8 +203,8 @@ fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> 
         .iter()
         .map(|shard| primaries.get(&shard.primary).copied())
         .collect();
-    for place in 0..ids.len() {
-        let (Some(None), Some(shard)) = (ids.get(place), merged.shards.get(place)) else {
+    for index in 0..ids.len() {
+        let (Some(None), Some(shard)) = (ids.get(index), merged.shards.get(index)) else {
             continue;
         };
         let was = members.get(&shard.primary).copied();
@@ -209,7 +214,7 @@ fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> 
                 *ids_used += 1;
                 ShardId::new(*ids_used)
             });
-        if let Some(slot) = ids.get_mut(place) {
+        if let Some(slot) = ids.get_mut(index) {
             *slot = Some(id);
         }
     }
@@ -220,24 +225,24 @@ fn inherit(merged: &Merged, before: &Table, ids_used: &mut u32) -> Vec<ShardId> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::pool::Pool;
+    use super::super::view::MergedShard;
     use super::*;
-    use crate::store::cluster::ClusterOptions;
-    use crate::store::cluster::pool::Pool;
-    use crate::store::cluster::shared::Shared;
-    use crate::store::cluster::view::MergedShard;
+    use crate::store::cluster::node::connector::Connector;
+    use crate::store::cluster::options::ClusterOptions;
 
     fn at(name: &str) -> NodeAddress {
         NodeAddress::new(&format!("{name}.invalid"), 1)
     }
 
     /// Shards of one primary and its replicas, each with an equal part of the slots.
-    fn merged(shards: &[&[&str]]) -> Merged {
+    fn merged(shards: &[&[&str]]) -> MergedView {
         let part = usize::from(Slot::COUNT).div_ceil(shards.len());
         let shard = |names: &&[&str]| MergedShard {
             primary: at(names[0]),
             replicas: names[1..].iter().map(|name| at(name)).collect(),
         };
-        Merged {
+        MergedView {
             shards: shards.iter().map(shard).collect(),
             owners: (0..usize::from(Slot::COUNT))
                 .map(|slot| u16::try_from(slot / part).ok())
@@ -249,30 +254,30 @@ mod tests {
         Slot::new(n).unwrap()
     }
 
-    struct Tables(Pool);
+    struct Maps(Pool);
 
-    impl Tables {
+    impl Maps {
         fn new() -> Self {
             let options = ClusterOptions::from_url("redis://a.invalid:1").unwrap();
-            Tables(Pool::new(Arc::new(Shared::new(options).unwrap())))
+            Maps(Pool::new(Arc::new(Connector::new(options).unwrap())))
         }
 
-        fn table(&self, shards: &[&[&str]], before: &Table) -> Table {
-            Table::clustered(&merged(shards), before, |at| self.0.get_or_start(at))
+        fn map(&self, shards: &[&[&str]], before: &SlotMap) -> SlotMap {
+            SlotMap::clustered(&merged(shards), before, |at| self.0.get_or_start(at))
         }
     }
 
     #[tokio::test]
     async fn a_promoted_replica_takes_over_its_shards_number_and_that_is_news() {
-        let tables = Tables::new();
-        let first = tables.table(&[&["a", "b"], &["c", "d"]], &Table::unknown());
+        let maps = Maps::new();
+        let first = maps.map(&[&["a", "b"], &["c", "d"]], &SlotMap::empty());
         let ids = [first.shard_of(slot(0)), first.shard_of(slot(16_383))];
         assert_eq!(ids.map(ShardId::get), [1, 2]);
-        assert!(first.news_since(&Table::unknown()).is_empty());
-        let next = tables.table(&[&["c", "d"], &["b", "a"]], &first);
-        let news = next.news_since(&first);
+        assert!(first.events_since(&SlotMap::empty()).is_empty());
+        let next = maps.map(&[&["c", "d"], &["b", "a"]], &first);
+        let events = next.events_since(&first);
         assert_eq!(next.shard_of(slot(16_383)), ids[0], "b served what a had");
-        let promoted = news.iter().find_map(|event| match event {
+        let promoted = events.iter().find_map(|event| match event {
             ShardEvent::Promoted {
                 shard, from, to, ..
             } => Some((*shard, from, to)),
@@ -285,22 +290,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_shard_that_is_new_gets_a_number_that_none_had() {
-        let tables = Tables::new();
-        let first = tables.table(&[&["a"], &["b"]], &Table::unknown());
-        let second = tables.table(&[&["a"], &["c"]], &first);
-        let third = tables.table(&[&["a"], &["b"]], &second);
-        let ids = [&first, &second, &third].map(|table| table.shard_of(slot(16_383)).get());
+        let maps = Maps::new();
+        let first = maps.map(&[&["a"], &["b"]], &SlotMap::empty());
+        let second = maps.map(&[&["a"], &["c"]], &first);
+        let third = maps.map(&[&["a"], &["b"]], &second);
+        let ids = [&first, &second, &third].map(|map| map.shard_of(slot(16_383)).get());
         assert_eq!(ids, [2, 3, 4]);
         assert_eq!(third.shard_of(slot(0)).get(), 1);
     }
 
     #[tokio::test]
     async fn slots_that_change_their_shard_are_news() {
-        let tables = Tables::new();
-        let first = tables.table(&[&["a"], &["b"]], &Table::unknown());
-        let next = tables.table(&[&["a"], &["b"], &["c"]], &first);
+        let maps = Maps::new();
+        let first = maps.map(&[&["a"], &["b"]], &SlotMap::empty());
+        let next = maps.map(&[&["a"], &["b"], &["c"]], &first);
         let moved: Vec<_> = next
-            .news_since(&first)
+            .events_since(&first)
             .into_iter()
             .filter_map(|event| match event {
                 ShardEvent::Moved { shard, slots } => Some((shard.get(), slots.to_string())),
@@ -313,24 +318,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_nodes_word_corrects_one_slot_and_only_towards_a_known_node() {
-        let tables = Tables::new();
-        let table = tables.table(&[&["a", "r"], &["b"]], &Table::unknown());
-        assert_eq!(table.correct(slot(7), &at("stranger")), None);
-        assert_eq!(table.correct(slot(7), &at("b")), Some(ShardId::new(2)));
-        assert_eq!(table.owner(slot(7)).unwrap().address(), &at("b"));
-        assert_eq!(table.owner(slot(8)).unwrap().address(), &at("a"));
-        assert_eq!(table.correct(slot(8), &at("r")), None, "the same shard");
-        assert_eq!(table.owner(slot(8)).unwrap().address(), &at("r"));
-        assert_eq!(table.shard_of_replica(&at("r")), Some(ShardId::new(1)));
-        assert_eq!(table.shard_of_replica(&at("a")), None);
+        let maps = Maps::new();
+        let map = maps.map(&[&["a", "r"], &["b"]], &SlotMap::empty());
+        assert_eq!(map.reassign(slot(7), &at("stranger")), None);
+        assert_eq!(map.reassign(slot(7), &at("b")), Some(ShardId::new(2)));
+        assert_eq!(map.owner(slot(7)).unwrap().address(), &at("b"));
+        assert_eq!(map.owner(slot(8)).unwrap().address(), &at("a"));
+        assert_eq!(map.reassign(slot(8), &at("r")), None, "the same shard");
+        assert_eq!(map.owner(slot(8)).unwrap().address(), &at("r"));
+        assert_eq!(map.shard_of_replica(&at("r")), Some(ShardId::new(1)));
+        assert_eq!(map.shard_of_replica(&at("a")), None);
     }
 
     #[tokio::test]
     async fn a_single_server_serves_every_slot() {
-        let tables = Tables::new();
-        let table = Table::single(tables.0.get_or_start(&at("a")).unwrap());
-        assert_eq!(table.unserved(), 0);
-        assert_eq!(table.slots_of(ShardId::new(1)).to_string(), "0-16383");
-        assert_eq!(Table::unknown().unserved(), 16_384);
+        let maps = Maps::new();
+        let map = SlotMap::single(maps.0.get_or_start(&at("a")).unwrap());
+        assert_eq!(map.unassigned(), 0);
+        assert_eq!(map.slots_of(ShardId::new(1)).to_string(), "0-16383");
+        assert_eq!(SlotMap::empty().unassigned(), 16_384);
     }
 }

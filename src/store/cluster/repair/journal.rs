@@ -1,23 +1,25 @@
-//! What this node was told was charged, for as long as a failover may take it away again.
+//! What was acknowledged as charged, for as long as a failover may take it away again.
 //!
 //! A ring in each of a number of stripes, by slot: the newest charges, bounded in number and in
 //! age, so that after a failover exactly those of the affected slots can be put back. Never
 //! holds a charge that was not acknowledged, nor one that no log knows by its id.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::script::Acknowledged;
 use crate::model::{Algorithm, ChargeId, Cost, Slot, Target};
-use crate::store::SlotRanges;
+use crate::store::cluster::script::Acknowledged;
+use crate::store::lock::lock;
+use crate::store::shard::SlotRanges;
 
 /// Stripes, each with a lock of its own.
 const STRIPES: usize = 64;
 
 /// How long a charge is remembered: twice a server's default node timeout.
-pub(super) const AGE_MAX: Duration = Duration::from_secs(30);
+const AGE_MAX: Duration = Duration::from_secs(30);
 
+#[derive(Debug)]
 struct Entry {
     slot: Slot,
     noted: Instant,
@@ -26,6 +28,7 @@ struct Entry {
 }
 
 /// The newest acknowledged charges.
+#[derive(Debug)]
 pub(super) struct Journal {
     stripes: Vec<Mutex<VecDeque<Entry>>>,
     stripe_len_max: usize,
@@ -42,8 +45,9 @@ impl Journal {
     }
 
     fn stripe(&self, slot: Slot) -> Option<MutexGuard<'_, VecDeque<Entry>>> {
-        let stripe = self.stripes.get(usize::from(slot.get()) % STRIPES)?;
-        Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
+        self.stripes
+            .get(usize::from(slot.get()) % STRIPES)
+            .map(lock)
     }
 
     /// Remembers a charge; the oldest goes when there is no more room.
@@ -100,7 +104,7 @@ impl Journal {
     pub fn slots_in(&self, ranges: &SlotRanges, now: Instant) -> Vec<Slot> {
         let mut slots = Vec::new();
         for stripe in &self.stripes {
-            let stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            let stripe = lock(stripe);
             let young = stripe
                 .iter()
                 .filter(|e| is_young(e, now) && ranges.contains(e.slot));

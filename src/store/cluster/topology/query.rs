@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use fred::types::Value;
 use tokio::task::JoinSet;
 
-use super::fault::Fault;
-use super::info::NodeInfo;
-use super::node::Node;
 use super::view::View;
+use crate::store::cluster::node::error::CommandError;
+use crate::store::cluster::node::{Node, NodeInfo};
 
 /// How long the first answer may take.
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
@@ -23,7 +22,7 @@ const LATE_WAIT_MAX: Duration = Duration::from_millis(10);
 pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<Result<View, String>> {
     gather(nodes, |node, deadline| async move {
         let view = view_of(&node, deadline).await;
-        Some(view.map_err(|fault| fault.describe(node.address())))
+        Some(view.map_err(|error| error.describe(node.address())))
     })
     .await
 }
@@ -32,11 +31,8 @@ pub(super) async fn views_of(nodes: &[Arc<Node>]) -> Vec<Result<View, String>> {
 pub(super) async fn primary_of(nodes: &[Arc<Node>]) -> Option<Arc<Node>> {
     let roles = gather(nodes, |node, deadline| async move {
         let args = vec![Value::from_static_str("replication")];
-        let reply = node
-            .connection()
-            .ok()?
-            .command("INFO", args, deadline)
-            .await;
+        let connection = node.connection().ok()?;
+        let reply = connection.command("INFO", args, deadline).await;
         // Who may not ask takes it for the primary.
         let is_primary = reply.map_or(Some(true), |text| {
             NodeInfo::parse(text.as_str().unwrap_or_default().as_ref()).primary
@@ -48,7 +44,7 @@ pub(super) async fn primary_of(nodes: &[Arc<Node>]) -> Option<Arc<Node>> {
     roles.into_iter().next().map(|(_, node)| node)
 }
 
-async fn view_of(node: &Node, deadline: Instant) -> Result<View, Fault> {
+async fn view_of(node: &Node, deadline: Instant) -> Result<View, CommandError> {
     let connection = node.connection()?;
     let (slots, nodes) = tokio::join!(
         connection.command("CLUSTER", vec![Value::from_static_str("SLOTS")], deadline),
@@ -56,7 +52,7 @@ async fn view_of(node: &Node, deadline: Instant) -> Result<View, Fault> {
     );
     let nodes = nodes.ok().and_then(Value::into_string);
     let view = View::parse(slots?, nodes.as_deref(), node.address());
-    view.ok_or_else(|| Fault::Lost("its CLUSTER SLOTS make no sense".into()))
+    view.ok_or_else(|| CommandError::Invalid("CLUSTER SLOTS".into()))
 }
 
 async fn gather<T, F>(nodes: &[Arc<Node>], ask: impl Fn(Arc<Node>, Instant) -> F) -> Vec<T>
@@ -69,13 +65,13 @@ where
     let mut awaited = 0_usize;
     for node in nodes {
         // Late until it has answered.
-        let is_awaited = !node.was_late(true);
+        let is_awaited = !node.replace_late(true);
         awaited += usize::from(is_awaited);
         let answer = ask(Arc::clone(node), begun + FIRST_WAIT_MAX);
         let node = Arc::clone(node);
         asked.spawn(async move {
             let answer = answer.await;
-            node.was_late(false);
+            node.replace_late(false);
             (is_awaited, answer)
         });
     }

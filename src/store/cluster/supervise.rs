@@ -1,4 +1,4 @@
-//! Tasks that end with their owner, and none of which ends unseen.
+//! Supervised tasks: they end with their owner, and are started again when they fail.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ const RESTART_WAIT: Duration = Duration::from_millis(100);
 
 /// A task that is aborted when this is dropped.
 #[derive(Debug)]
-pub(super) struct Owned<T>(JoinHandle<T>);
+pub(super) struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Owned<T> {
+impl<T> AbortOnDrop<T> {
     pub fn new(handle: JoinHandle<T>) -> Self {
-        Owned(handle)
+        AbortOnDrop(handle)
     }
 
     /// Waits for its end.
@@ -22,7 +22,7 @@ impl<T> Owned<T> {
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -30,16 +30,16 @@ impl<T> Drop for Owned<T> {
 
 /// Runs a task that should never end; should it end or panic all the same, that is logged and
 /// it is started again.
-pub(super) fn keep_running<F>(
+pub(super) fn supervise<F>(
     name: String,
     mut make: impl FnMut() -> F + Send + 'static,
-) -> Owned<()>
+) -> AbortOnDrop<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    Owned::new(tokio::spawn(async move {
+    AbortOnDrop::new(tokio::spawn(async move {
         loop {
-            let mut task = Owned::new(tokio::spawn(make()));
+            let mut task = AbortOnDrop::new(tokio::spawn(make()));
             match task.join().await {
                 Ok(()) => tracing::error!(task = %name, "a task ended that never should"),
                 Err(error) => tracing::error!(task = %name, %error, "a task failed"),
@@ -60,7 +60,7 @@ mod tests {
     async fn a_task_that_panics_or_ends_is_started_again_until_its_owner_goes() {
         let starts = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&starts);
-        let task = keep_running("test".into(), move || {
+        let task = supervise("test".into(), move || {
             let start = counted.fetch_add(1, Ordering::SeqCst);
             async move {
                 match start {

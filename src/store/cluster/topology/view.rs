@@ -13,8 +13,8 @@ use std::ops::RangeInclusive;
 
 use fred::types::Value;
 
-use super::address::NodeAddress;
 use crate::model::Slot;
+use crate::store::cluster::address::NodeAddress;
 
 /// A server's name for a node.
 type NodeId = String;
@@ -37,7 +37,7 @@ pub(super) struct View {
     pub claims: Vec<Claim>,
 }
 
-/// A shard of the merged view. Its slots are those of [`Merged::owners`] with its index.
+/// A shard of the merged view. Its slots are those of [`MergedView::owners`] with its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MergedShard {
     pub primary: NodeAddress,
@@ -46,7 +46,7 @@ pub(super) struct MergedShard {
 
 /// What all views say together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Merged {
+pub(super) struct MergedView {
     pub shards: Vec<MergedShard>,
     /// For each slot, the index of its shard.
     pub owners: Vec<Option<u16>>,
@@ -70,7 +70,7 @@ impl View {
                 claim.slots.push(first..=last);
                 continue;
             }
-            // A replica without a usable endpoint is no reason to refuse the rest.
+            // A replica without a usable endpoint is no reason to reject the rest.
             let replicas = parts.filter_map(|part| endpoint(part, asked));
             claims.push(Claim {
                 replicas: replicas.map(|(_, address)| address).collect(),
@@ -124,9 +124,9 @@ fn epochs(nodes: &str) -> HashMap<&str, u64> {
         .collect()
 }
 
-/// A primary's claim on slots, by its shard's place among the shards that were met.
+/// A primary's claim on slots, by its shard's index among the shards that were met.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct Contender {
     epoch: u64,
     shard: usize,
 }
@@ -135,12 +135,12 @@ struct Held {
 struct Edge {
     at: u16,
     begins: bool,
-    held: Held,
+    contender: Contender,
 }
 
 /// Settles what the views dispute: for each slot the claim of the highest epoch, of equal ones
 /// the claim that more views make.
-pub(super) fn merge<'a>(views: impl IntoIterator<Item = &'a View>) -> Merged {
+pub(super) fn merge<'a>(views: impl IntoIterator<Item = &'a View>) -> MergedView {
     let mut shards: Vec<(&NodeId, MergedShard, u64)> = Vec::new();
     let mut edges = Vec::new();
     for claim in views.into_iter().flat_map(|view| &view.claims) {
@@ -163,7 +163,7 @@ pub(super) fn merge<'a>(views: impl IntoIterator<Item = &'a View>) -> Merged {
             let edge = |at, begins| Edge {
                 at,
                 begins,
-                held: Held { epoch, shard },
+                contender: Contender { epoch, shard },
             };
             edges.push(edge(*slots.start(), true));
             edges.push(edge(slots.end().saturating_add(1), false));
@@ -180,53 +180,55 @@ fn owners(mut edges: Vec<Edge>) -> Vec<Option<usize>> {
     edges.sort_by_key(|edge| edge.at);
     let mut owners = vec![None; usize::from(Slot::COUNT)];
     // The claims on the slots from `from` on, and how many views make each.
-    let mut claims: Vec<(Held, u32)> = Vec::new();
+    let mut claims: Vec<(Contender, u32)> = Vec::new();
     let mut from = 0;
     for edge in edges {
         if edge.at > from {
             let best = claims
                 .iter()
-                .max_by_key(|(held, votes)| (held.epoch, *votes));
-            let winner = best.map(|(held, _)| held.shard);
+                .max_by_key(|(claim, votes)| (claim.epoch, *votes));
+            let winner = best.map(|(claim, _)| claim.shard);
             if let Some(alike) = owners.get_mut(usize::from(from)..usize::from(edge.at)) {
                 alike.fill(winner);
             }
             from = edge.at;
         }
-        let known = claims.iter().position(|(held, _)| *held == edge.held);
-        match known.and_then(|place| claims.get_mut(place)) {
+        let known = claims
+            .iter()
+            .position(|(claim, _)| *claim == edge.contender);
+        match known.and_then(|index| claims.get_mut(index)) {
             Some((_, votes)) if edge.begins => *votes += 1,
             Some((_, votes)) => {
                 *votes -= 1;
                 claims.retain(|(_, votes)| *votes > 0);
             }
-            None => claims.push((edge.held, 1)),
+            None => claims.push((edge.contender, 1)),
         }
     }
     owners
 }
 
 /// Drops the shards that own nothing.
-fn compact(shards: Vec<MergedShard>, owners: Vec<Option<usize>>) -> Merged {
+fn compact(shards: Vec<MergedShard>, owners: Vec<Option<usize>>) -> MergedView {
     let mut owning = vec![false; shards.len()];
     for owner in owners.iter().copied().flatten() {
         if let Some(owns) = owning.get_mut(owner) {
             *owns = true;
         }
     }
-    let mut places = Vec::with_capacity(shards.len());
+    let mut indexes = Vec::with_capacity(shards.len());
     let mut kept = Vec::new();
     for (shard, owns) in shards.into_iter().zip(owning) {
-        places.push(owns.then(|| u16::try_from(kept.len()).unwrap_or(u16::MAX)));
+        indexes.push(owns.then(|| u16::try_from(kept.len()).unwrap_or(u16::MAX)));
         if owns {
             kept.push(shard);
         }
     }
-    let place = |owner: usize| places.get(owner).copied().flatten();
-    Merged {
+    let index = |owner: usize| indexes.get(owner).copied().flatten();
+    MergedView {
         owners: owners
             .into_iter()
-            .map(|owner| owner.and_then(place))
+            .map(|owner| owner.and_then(index))
             .collect(),
         shards: kept,
     }
@@ -251,7 +253,7 @@ mod tests {
         View { of, claims }
     }
 
-    fn owner(merged: &Merged, slot: usize) -> Option<&str> {
+    fn owner(merged: &MergedView, slot: usize) -> Option<&str> {
         let shard = merged.owners[slot]?;
         Some(merged.shards[usize::from(shard)].primary.host())
     }
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_view_is_refused() {
+    fn what_is_no_view_is_rejected() {
         let asked = NodeAddress::new("a", 1);
         let beyond = Value::Array(vec![Value::Array(vec![
             0.into(),

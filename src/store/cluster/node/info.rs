@@ -2,12 +2,14 @@
 
 use fred::types::Value;
 
+use crate::store::cluster::address::NodeAddress;
+
 /// The oldest server whose scripts can declare what they do (`#!lua flags=...`).
-pub(super) const VERSION_MIN: u32 = 7;
+const VERSION_MIN: u32 = 7;
 
 /// What is known of a node; absent is what it didn't say, or may not tell us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeInfo {
+pub(crate) struct NodeInfo {
     /// `redis_version`; Valkey says 7.2.4 there.
     pub version: Option<String>,
     /// `cluster_enabled`.
@@ -71,7 +73,7 @@ impl NodeInfo {
     }
 
     /// Warns of what would make the limiter wrong or slow there.
-    pub fn warn(&self, node: &super::address::NodeAddress) {
+    pub fn warn(&self, node: &NodeAddress) {
         if self.is_too_old() {
             let version = self.version.as_deref().unwrap_or_default();
             tracing::warn!(

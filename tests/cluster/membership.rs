@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::store::FleetNews;
+use tidegate::store::{Announcement, Membership, Subscription};
 use tidegate_chaos::cluster::ClusterUnderTest;
 
 use crate::support::{eventually, single, six_nodes, store, within};
@@ -10,28 +10,43 @@ use crate::support::{eventually, single, six_nodes, store, within};
 async fn nodes_are_counted_while_they_live(cluster: ClusterUnderTest) {
     let store = store(&cluster).await;
     let second = Duration::from_secs(10);
-    assert_eq!(store.heartbeat("a", second, within(1000)).await, Ok(1));
-    assert_eq!(store.heartbeat("b", second, within(1000)).await, Ok(2));
-    assert_eq!(store.heartbeat("a", second, within(1000)).await, Ok(2));
+    assert_eq!(
+        store.heartbeat("a", second, within(1000)).await,
+        Ok(Some(1))
+    );
+    assert_eq!(
+        store.heartbeat("b", second, within(1000)).await,
+        Ok(Some(2))
+    );
+    assert_eq!(
+        store.heartbeat("a", second, within(1000)).await,
+        Ok(Some(2))
+    );
     assert_eq!(
         store
             .heartbeat("c", Duration::from_millis(60), within(1000))
             .await,
-        Ok(3)
+        Ok(Some(3))
     );
-    assert_eq!(
-        store.live_nodes(within(1000)).await.unwrap(),
-        ["a", "b", "c"].map(String::from)
-    );
+    let primary = cluster.primary_of("tg:{nodes}").await.unwrap();
+    let live = async || {
+        let members = cluster.run(primary, &["ZRANGE", "tg:{nodes}", "0", "-1"]);
+        let members = members.await.unwrap();
+        let names = members.array().unwrap().iter();
+        let mut live: Vec<_> = names.map(|name| name.text().unwrap().to_owned()).collect();
+        live.sort();
+        live
+    };
+    assert_eq!(live().await, ["a", "b", "c"]);
     eventually("c to be forgotten", async || {
-        store.live_nodes(within(1000)).await.unwrap() == ["a", "b"]
+        assert!(store.heartbeat("a", second, within(1000)).await.is_ok());
+        live().await == ["a", "b"]
     })
     .await;
     assert_eq!(
         store.heartbeat("b", Duration::ZERO, within(1000)).await,
-        Ok(1)
+        Ok(Some(1))
     );
-    let primary = cluster.primary_of("tg:{nodes}").await.unwrap();
     let left = cluster
         .run(primary, &["PTTL", "tg:{nodes}"])
         .await
@@ -55,26 +70,29 @@ async fn nodes_are_counted_while_they_live_on_a_single_server() {
 async fn messages_reach_all_who_listen_also_after_a_failover() {
     let cluster = six_nodes().await;
     let (here, there) = (store(&cluster).await, store(&cluster).await);
-    let channel = here.channel("denials");
-    let mut heard = [here.subscribe(&channel), there.subscribe(&channel)];
+    let mut heard = [here.subscribe(), there.subscribe()];
     for heard in &mut heard {
-        assert_eq!(heard.next().await, FleetNews::Missed, "told when it begins");
+        assert_eq!(
+            heard.next().await,
+            Announcement::Missed,
+            "told when it begins"
+        );
     }
-    assert_eq!(here.publish(&channel, b"one", within(1000)).await, Ok(2));
+    assert_eq!(here.announce(b"one", within(1000)).await, Ok(2));
     for heard in &mut heard {
-        assert_eq!(heard.next().await, FleetNews::Message(b"one"[..].into()));
+        assert_eq!(heard.next().await, Announcement::Message(b"one"[..].into()));
     }
-    let primary = cluster.primary_of("tg:{denials}:channel").await.unwrap();
+    let primary = cluster.primary_of("tg:{news}:channel").await.unwrap();
     cluster.kill(primary).await.unwrap();
     for heard in &mut heard {
         assert_eq!(
             heard.next().await,
-            FleetNews::Missed,
+            Announcement::Missed,
             "told when it begins again"
         );
     }
-    assert_eq!(there.publish(&channel, b"two", within(5000)).await, Ok(2));
+    assert_eq!(there.announce(b"two", within(5000)).await, Ok(2));
     for heard in &mut heard {
-        assert_eq!(heard.next().await, FleetNews::Message(b"two"[..].into()));
+        assert_eq!(heard.next().await, Announcement::Message(b"two"[..].into()));
     }
 }

@@ -13,17 +13,17 @@ use fred::types::config::Options;
 use fred::types::{CustomCommand, Value};
 use tokio::sync::Notify;
 
-use super::address::NodeAddress;
-use super::fault::{Fault, NotSent};
-use super::script::Script;
-use super::source::ScriptSet;
-use crate::store::StoreErrorKind;
+use super::error::{CommandError, NotSent};
+use crate::store::cluster::address::NodeAddress;
+use crate::store::cluster::script::Script;
+use crate::store::cluster::script_set::ScriptSet;
 
-/// Between an end of a connection and the replies that it still delivers.
+/// How long after its end a connection may still deliver replies.
 const SETTLE: Duration = Duration::from_millis(1);
 
 /// A connection that was made and greeted.
-pub(super) struct Connection {
+#[derive(Debug)]
+pub(crate) struct NodeConnection {
     client: Client,
     node: NodeAddress,
     /// Replies come in the order of the calls. So the highest call that was answered tells how
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     sent: AtomicU64,
     answered: AtomicU64,
     unanswered_max: u64,
-    /// Whether the node holds the cluster for whole (`cluster_state:ok`); true for a single one.
+    /// Whether the node says `cluster_state:ok`; true for a single server.
     cluster_ok: AtomicBool,
     /// How many scripts it was given.
     scripts: AtomicUsize,
@@ -39,10 +39,10 @@ pub(super) struct Connection {
     closing: Notify,
 }
 
-impl Connection {
+impl NodeConnection {
     /// Over a client that is connected.
     pub fn new(client: Client, node: NodeAddress, unanswered_max: usize) -> Self {
-        Connection {
+        NodeConnection {
             client,
             node,
             sent: AtomicU64::new(0),
@@ -74,20 +74,20 @@ impl Connection {
         self.cluster_ok.store(ok, Ordering::Relaxed);
     }
 
-    fn admit(&self) -> Result<u64, Fault> {
+    fn reserve(&self) -> Result<u64, CommandError> {
         if self.is_closed() {
-            return Err(ended());
+            return Err(CommandError::not_connected());
         }
         let answered = self.answered.load(Ordering::Relaxed);
         let sent = self.sent.load(Ordering::Relaxed);
         if sent.saturating_sub(answered) >= self.unanswered_max {
-            return Err(Fault::NotSent(NotSent::TooManyUnanswered));
+            return Err(CommandError::NotSent(NotSent::TooManyUnanswered));
         }
         Ok(self.sent.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    fn settle(&self, call: u64, result: &Result<Value, Fault>) {
-        if matches!(result, Ok(_) | Err(Fault::Refused(_))) {
+    fn settle(&self, call: u64, result: &Result<Value, CommandError>) {
+        if matches!(result, Ok(_) | Err(CommandError::Reply(_))) {
             self.answered.fetch_max(call, Ordering::Relaxed);
         }
     }
@@ -100,21 +100,21 @@ impl Connection {
         name: &'static str,
         args: Vec<Value>,
         deadline: Instant,
-    ) -> Result<Value, Fault> {
-        let call = self.admit()?;
+    ) -> Result<Value, CommandError> {
+        let call = self.reserve()?;
         let result = self.reply(name, args, deadline).await;
         self.settle(call, &result);
         result
     }
 
-    /// As [`Connection::command`], without its bound: a probe has to get through to learn that
+    /// As [`NodeConnection::command`], without its bound: a probe has to get through to learn that
     /// what is waited for was answered.
     async fn reply(
         &self,
         name: &'static str,
         args: Vec<Value>,
         deadline: Instant,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CommandError> {
         let options = Options {
             // fred takes zero for "for ever". With its own timer it also doesn't write a command
             // whose caller has given up.
@@ -135,13 +135,14 @@ impl Connection {
         mut reply: std::pin::Pin<
             &mut (impl Future<Output = Result<Value, fred::error::Error>> + Send),
         >,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CommandError> {
         let mut closing = pin!(self.closing.notified());
         closing.as_mut().enable();
         if self.is_closed() {
-            return Err(ended());
+            return Err(CommandError::not_connected());
         }
-        let read = |reply: Result<Value, _>| reply.map_err(|e| Fault::from_fred(&e, &self.node));
+        let read =
+            |reply: Result<Value, _>| reply.map_err(|e| CommandError::from_fred(&e, &self.node));
         tokio::select! {
             biased;
             result = &mut reply => return read(result),
@@ -150,33 +151,8 @@ impl Connection {
         // What was written got the connection's error before the task ended.
         match tokio::time::timeout(SETTLE, reply).await {
             Ok(result) => read(result),
-            Err(_) => Err(Fault::Lost("it ended".into())),
+            Err(_) => Err(CommandError::Disconnected("it ended".into())),
         }
-    }
-
-    /// Sends a command that the slot's owner passed on to this node while the slot moves here.
-    pub async fn asking(
-        &self,
-        name: &'static str,
-        args: Vec<Value>,
-        deadline: Instant,
-    ) -> Result<Value, Fault> {
-        let call = self.admit()?;
-        let result = self.asking_reply(name, args, deadline).await;
-        self.settle(call, &result);
-        result
-    }
-
-    async fn asking_reply(
-        &self,
-        name: &'static str,
-        args: Vec<Value>,
-        deadline: Instant,
-    ) -> Result<Value, Fault> {
-        let commands = vec![("ASKING", Vec::new()), (name, args)];
-        let mut replies = self.together(commands, deadline).await?;
-        let no_reply = || Err(Fault::Lost("no reply".into()));
-        replies.pop().unwrap_or_else(no_reply)
     }
 
     /// Sends commands in one write, with nobody else's between them.
@@ -184,84 +160,91 @@ impl Connection {
         &self,
         commands: Vec<(&'static str, Vec<Value>)>,
         deadline: Instant,
-    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
-        let fault = |error: &fred::error::Error| Fault::from_fred(error, &self.node);
+    ) -> Result<Vec<Result<Value, CommandError>>, CommandError> {
+        let error = |e: &fred::error::Error| CommandError::from_fred(e, &self.node);
         let pipeline = self.client.pipeline();
         for (name, args) in commands {
             let command = CustomCommand::new_static(name, ANY_SLOT, false);
             let queued = pipeline.custom::<Value, Value>(command, args).await;
-            queued.map_err(|e| fault(&e))?;
+            queued.map_err(|e| error(&e))?;
         }
         let replies = tokio::time::timeout(left(deadline), pipeline.try_all::<Value>());
-        let replies = replies.await.map_err(|_| Fault::Silent)?;
-        let read = |reply: Result<_, _>| reply.map_err(|e| fault(&e));
+        let replies = replies.await.map_err(|_| CommandError::TimedOut)?;
+        let read = |reply: Result<_, _>| reply.map_err(|e| error(&e));
         Ok(replies.into_iter().map(read).collect())
     }
 
-    /// Sends a command that has a key, unless the node holds the cluster for broken: its refusal
-    /// would cost the connection, and all that waits on it.
+    /// Sends a command that has a key, unless the node says that the cluster is down: its error
+    /// would cost the connection, and all that waits on it. `asking` when the slot's owner passed
+    /// it on to this node, to which the slot is moving.
     pub async fn call(
         &self,
         name: &'static str,
         args: Vec<Value>,
         asking: bool,
         deadline: Instant,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CommandError> {
         if !self.is_cluster_ok() {
-            return Err(Fault::NotSent(NotSent::ClusterDown));
+            return Err(CommandError::NotSent(NotSent::ClusterDown));
         }
-        match asking {
-            false => self.command(name, args, deadline).await,
-            true => self.asking(name, args, deadline).await,
+        if !asking {
+            return self.command(name, args, deadline).await;
         }
+        let call = self.reserve()?;
+        let commands = vec![("ASKING", Vec::new()), (name, args)];
+        let replies = self.together(commands, deadline).await;
+        let no_reply = || Err(CommandError::Invalid("no reply".into()));
+        let result = replies.and_then(|mut all| all.pop().unwrap_or_else(no_reply));
+        self.settle(call, &result);
+        result
     }
 
     /// Loads every script in one round trip, and checks that the server knows each by our hash.
-    pub async fn load(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
+    pub async fn load(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), CommandError> {
         let scripts = scripts.in_use();
         let load = |script: &Arc<Script>| ("SCRIPT", vec!["LOAD".into(), script.text()]);
-        let call = self.admit()?;
+        let call = self.reserve()?;
         let commands = scripts.iter().map(load).collect();
         let replies = self.together(commands, deadline).await?;
         self.answered.fetch_max(call, Ordering::Relaxed);
         for (script, loaded) in scripts.iter().zip(replies) {
             if loaded? != script.sha1() {
                 let name = script.name();
-                return Err(Fault::Lost(format!("script {name} has another hash there")));
+                return Err(CommandError::Invalid(format!(
+                    "script {name} has another hash"
+                )));
             }
         }
         self.scripts.fetch_max(scripts.len(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Loads the scripts when there are some that it wasn't given.
-    pub async fn load_new(&self, scripts: &ScriptSet, deadline: Instant) -> Result<(), Fault> {
-        match scripts.in_use().len() > self.scripts.load(Ordering::Relaxed) {
-            true => self.load(scripts, deadline).await,
-            false => Ok(()),
+    /// Loads the scripts that came into use since it was given them; warns when it can't.
+    pub async fn load_new(&self, scripts: &ScriptSet, deadline: Instant) {
+        if scripts.in_use().len() <= self.scripts.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.load(scripts, deadline).await {
+            let why = error.describe(&self.node);
+            tracing::warn!(why, "the newest scripts aren't loaded yet");
         }
     }
 
     /// A probe that the bound doesn't stop.
-    pub async fn ping(&self, deadline: Instant) -> Result<(), Fault> {
+    pub async fn ping(&self, deadline: Instant) -> Result<(), CommandError> {
         let call = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let result = self.reply("PING", Vec::new(), deadline).await;
         self.settle(call, &result);
         match result {
-            // A node that refuses a PING (LOADING, MASTERDOWN, NOPERM) is alive.
-            Ok(_) | Err(Fault::Refused(_)) => Ok(()),
-            Err(fault) => Err(fault),
+            // A node that answers a PING with an error (LOADING, MASTERDOWN, NOPERM) is alive.
+            Ok(_) | Err(CommandError::Reply(_)) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }
 
 /// In centralized mode fred doesn't look at a command's slot.
 const ANY_SLOT: fred::types::ClusterHash = fred::types::ClusterHash::Custom(0);
-
-fn ended() -> Fault {
-    let kind = StoreErrorKind::Unavailable;
-    Fault::NotSent(NotSent::NoLink(kind, "the connection ended".into()))
-}
 
 fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
