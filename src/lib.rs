@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-#[cfg(feature = "local-stage")]
 pub mod admission;
 pub mod algorithm;
 #[cfg(feature = "chaos")]

@@ -165,8 +165,12 @@ impl StageArgs {
             batch_wait_max: self.batch_wait_max.unwrap_or(default.batch_wait_max),
             lane_calls_max: self.lane_calls_max.unwrap_or(default.lane_calls_max),
             breaker: self.breaker(default.breaker),
-            nodes_min: self.nodes.unwrap_or(default.nodes_min),
         }
+    }
+
+    /// How many nodes share the store, at least.
+    pub fn nodes(self) -> u32 {
+        self.nodes.unwrap_or(1)
     }
 
     fn breaker(self, default: BreakerOptions) -> BreakerOptions {

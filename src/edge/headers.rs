@@ -253,10 +253,7 @@ mod tests {
         };
         grant.facts.ceilings.truncate(1);
         grant.facts.ceilings[0].window = Micros::new(1_500_000);
-        let grant = Grant {
-            delay: Some(Micros::new(250_001)),
-            ..grant
-        };
+        grant.delay = Some(Micros::new(250_001));
         let decision = Decision::Admitted(grant);
         assert_eq!(ratelimit_policy(&decision), r#""video_top.global";q=1000"#);
         let lines = fields(&decision, XRateLimitReset::Delta);

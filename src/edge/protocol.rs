@@ -179,9 +179,7 @@ impl From<&CheckError> for Fault {
             CheckError::Subject(_)
             | CheckError::Region(_)
             | CheckError::Id(_)
-            | CheckError::Policy(_)
-            | CheckError::IdNeeded
-            | CheckError::NothingToRefund => Fault::Malformed,
+            | CheckError::Policy(_) => Fault::Malformed,
         }
     }
 }

@@ -218,6 +218,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether it can decide now.
     fn readiness(&self) -> Readiness;
 
+    /// Whether other limiters may charge to it, too.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// How many calls were sent to a shared store so far; 0 for one in memory.
     fn calls_sent(&self) -> u64;
 

@@ -270,19 +270,13 @@ mod tests {
     use crate::store::ShardId;
 
     fn outage() -> Decision {
-        Decision::Denied(Denial {
-            facts: DecisionFacts {
-                policy: PolicyName::new("payments").unwrap(),
-                subject: Subject::new("secret-key-1").unwrap(),
-                region: None,
-                cost: 1,
-                id: ChargeId::new("id-1").unwrap(),
-                degraded: true,
-                source: Source::Outage,
-                ceilings: Vec::new(),
-            },
-            retry: None,
-        })
+        let mut facts = DecisionFacts::new(
+            PolicyName::new("payments").unwrap(),
+            Subject::new("secret-key-1").unwrap(),
+            ChargeId::new("id-1").unwrap(),
+        );
+        (facts.degraded, facts.source) = (true, Source::Outage);
+        Decision::Denied(Denial::new(facts, None))
     }
 
     #[test]
