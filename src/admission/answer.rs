@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Ceiling, CeilingStatus, ChargeId, Check, Cost, Decision, DecisionFacts, Denial, Grant, Micros, PolicyName,
-    Region, Retry, Scope, Source, Subject, Target, UNITS_MAX,
+    Ceiling, CeilingStatus, ChargeId, Check, Cost, Decision, DecisionFacts, Denial, Grant, Micros,
+    PolicyName, Region, Retry, Scope, Source, Subject, Target, UNITS_MAX,
 };
 use crate::store::{ChargeRequest, IdOrigin, Outcome};
 

@@ -26,12 +26,12 @@ pub(crate) use self::answer::{Request, Resolved};
 pub(crate) use self::calls::Calls;
 pub(crate) use self::stage::Stage;
 #[cfg(feature = "local-stage")]
-pub(crate) use self::stage::{FleetView, decode, encode};
-#[cfg(feature = "local-stage")]
 pub use self::stage::{
     BreakerOptions, BreakerState, LocalDecision, LocalStage, LocalStageError, OutageReason,
     StageStats,
 };
+#[cfg(feature = "local-stage")]
+pub(crate) use self::stage::{FleetView, decode, encode};
 
 /// What decides the checks of one limiter.
 pub(crate) struct Admission<S> {

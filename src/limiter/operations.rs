@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use super::error::{BuildError, CheckError};
+use crate::admission::{Admission, Request, Resolved};
 #[cfg(feature = "local-stage")]
 use crate::admission::{LocalDecision, Stage, StageStats};
-use crate::admission::{Admission, Request, Resolved};
 use crate::clock::Clock;
 use crate::model::{
     ChargeId, Check, Decision, OnOutage, Policies, Refund, Region, Subject, Target,
@@ -105,7 +105,9 @@ impl<S: Store> Limiter<S> {
     /// says nothing of the check: ask [`Limiter::check`].
     #[cfg(feature = "local-stage")]
     pub fn check_locally(&self, check: &Check) -> Option<LocalDecision> {
-        self.admission.stage()?.check_locally(check, self.revision())
+        self.admission
+            .stage()?
+            .check_locally(check, self.revision())
     }
 
     /// Gives a charge back, whole or in part.

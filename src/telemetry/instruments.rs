@@ -308,12 +308,10 @@ mod tests {
 
     #[test]
     fn the_local_stages_figures_are_shown_as_they_are() {
-        let stats = StageStats {
-            degraded: vec![(OutageReason::BreakerOpen, 3)],
-            breakers: vec![(ShardId::new(2), BreakerState::Open)],
-            waiting: 5,
-            ..StageStats::default()
-        };
+        let mut stats = StageStats::default();
+        stats.degraded = vec![(OutageReason::BreakerOpen, 3)];
+        stats.breakers = vec![(ShardId::new(2), BreakerState::Open)];
+        stats.waiting = 5;
         let it = Instruments::default();
         let text = it.encode(0, &Readiness::Ready, Some(&stats)).unwrap();
         for line in [

@@ -97,7 +97,9 @@ impl From<&Refund> for RefundBody {
             subject: refund.subject.clone(),
             region: refund.region.clone(),
             id: refund.id.clone(),
-            cost: refund.cost.map(|c| i64::try_from(c.get()).unwrap_or(i64::MAX)),
+            cost: refund
+                .cost
+                .map(|c| i64::try_from(c.get()).unwrap_or(i64::MAX)),
         }
     }
 }

@@ -46,7 +46,12 @@ impl CeilingState {
     }
 
     /// How long it denies `cost`, as far as that is sure.
-    pub(super) fn denies(&self, cost: Cost, now: Timestamp, bounds: &DenialBounds) -> Option<Retry> {
+    pub(super) fn denies(
+        &self,
+        cost: Cost,
+        now: Timestamp,
+        bounds: &DenialBounds,
+    ) -> Option<Retry> {
         if cost > self.ceiling.cost_max() {
             return self.last_known().map(|_| Retry::Never);
         }

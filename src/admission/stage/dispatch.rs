@@ -203,7 +203,10 @@ impl<S: Store> Dispatcher<S> {
         }
         let (dispatcher, state) = (Arc::clone(self), Arc::clone(state));
         spawn(async move {
-            if dispatcher.refund(&state, lease.id.clone(), Some(rest)).await {
+            if dispatcher
+                .refund(&state, lease.id.clone(), Some(rest))
+                .await
+            {
                 let returned = &dispatcher.counters.lease_units_returned;
                 returned.fetch_add(rest, Ordering::Relaxed);
             }

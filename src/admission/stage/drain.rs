@@ -187,7 +187,10 @@ impl<S: Store> Drop for Turn<'_, S> {
         }
         self.state.lane.abandon();
         while let Some(pending) = self.state.lane.pop() {
-            self.dispatcher.counters.waiting.fetch_sub(1, Ordering::AcqRel);
+            self.dispatcher
+                .counters
+                .waiting
+                .fetch_sub(1, Ordering::AcqRel);
             // A caller that has gone has decided for itself.
             let _ = pending.ticket.deliver(Err(OutageReason::StoreError));
         }

@@ -176,7 +176,9 @@ impl<S: Store> Stage<S> {
                 }
                 LocalAnswer::from_lease(spent.left)
             }
-            None => LocalAnswer::remembered(state.denied(now, cost, dispatcher.denials.as_ref()?)?),
+            None => {
+                LocalAnswer::remembered(state.denied(now, cost, dispatcher.denials.as_ref()?)?)
+            }
         };
         dispatcher.counters.answered(answer.source);
         Some(answer)
@@ -274,7 +276,10 @@ impl<S: Store> Stage<S> {
 
     /// Other nodes' invalidations may have been missed: no remembered denial is believed any more.
     pub(crate) fn invalidate_denials(&self) {
-        self.subjects.all().iter().for_each(|state| state.refunded(0));
+        self.subjects
+            .all()
+            .iter()
+            .for_each(|state| state.refunded(0));
     }
 
     /// What is known of the fleet.

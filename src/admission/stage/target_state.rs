@@ -198,10 +198,7 @@ impl TargetState {
 
     /// The right to ask for the next lease, when it is worth one and nobody is asking. `now` gives
     /// the time and how many nodes share the ceilings.
-    pub(super) fn claim_lease(
-        &self,
-        now: impl FnOnce() -> (Timestamp, u32),
-    ) -> Option<LeaseClaim> {
+    pub(super) fn claim_lease(&self, now: impl FnOnce() -> (Timestamp, u32)) -> Option<LeaseClaim> {
         let lease = self.lease.as_ref()?;
         let (now, nodes) = now();
         let room = |state: &Arc<CeilingState>| {
@@ -306,8 +303,8 @@ pub(super) struct StoreTurn(Arc<TargetState>);
 
 impl StoreTurn {
     pub(super) fn take(state: &Arc<TargetState>) -> Option<Self> {
-        let is_taken =
-            state.store_turn.load(Ordering::Acquire) || state.store_turn.swap(true, Ordering::AcqRel);
+        let is_taken = state.store_turn.load(Ordering::Acquire)
+            || state.store_turn.swap(true, Ordering::AcqRel);
         (!is_taken).then(|| StoreTurn(Arc::clone(state)))
     }
 }
