@@ -94,11 +94,9 @@ fn limiter<C: Clock + Clone>(clock: &Shifted<C>) -> Local {
         policy("denied", "1/d", None),
         policy("leased", "1000000000000/h", Some(lease)),
     ];
-    let stage = LocalStage {
-        // As long as a run: what is measured is the cache.
-        denial_trust_max: Micros::from_secs(3_600),
-        ..LocalStage::default()
-    };
+    let mut stage = LocalStage::default();
+    // As long as a run: what is measured is the cache.
+    stage.denial_trust_max = Micros::from_secs(3_600);
     Limiter::builder()
         .policies(Policies::new(policies).unwrap())
         .store(MemoryStore::default())

@@ -6,7 +6,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "local-stage")]
 pub mod admission;
 pub mod algorithm;
 pub mod clock;

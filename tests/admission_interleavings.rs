@@ -15,19 +15,19 @@ mod sync {
     pub use shuttle::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 }
 
-#[path = "../src/admission/lease/pool.rs"]
+#[path = "../src/admission/stage/lane.rs"]
 #[allow(dead_code)]
-mod pool;
-#[path = "../src/admission/lane/queue.rs"]
+mod lane;
+#[path = "../src/admission/stage/lease_pool.rs"]
 #[allow(dead_code)]
-mod queue;
-#[path = "../src/admission/lane/ticket.rs"]
+mod lease_pool;
+#[path = "../src/admission/stage/ticket.rs"]
 #[allow(dead_code)]
 mod ticket;
 
-use pool::{Lease, LeasePool};
-use queue::{Lane, Queued};
-use ticket::{Left, Ticket};
+use lane::{Lane, Queued};
+use lease_pool::{Lease, LeasePool};
+use ticket::{Cancelled, Ticket};
 
 const RANDOM: usize = 20_000;
 const BY_PRIORITY: usize = 10_000;
@@ -38,66 +38,66 @@ fn try_interleavings(test: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(test, BY_PRIORITY, 3);
 }
 
-/// A lane, and what was carried out of it.
+/// A lane, and what was sent out of it.
 #[derive(Default)]
 struct Yard {
     lane: Lane<u32>,
-    carried: Mutex<Vec<u32>>,
-    carriers: Mutex<u32>,
+    sent: Mutex<Vec<u32>>,
+    drains: Mutex<u32>,
 }
 
-/// What `admission/carrier.rs` does, without the calls.
-fn carry(yard: &Yard) {
+/// What `admission/stage/drain.rs` does, without the calls.
+fn drain(yard: &Yard) {
     {
-        let mut carriers = yard.carriers.lock().unwrap();
-        *carriers += 1;
-        assert_eq!(*carriers, 1, "one carrier a lane");
+        let mut drains = yard.drains.lock().unwrap();
+        *drains += 1;
+        assert_eq!(*drains, 1, "one drain a lane");
     }
     loop {
         while let Some(item) = yard.lane.pop() {
-            yard.carried.lock().unwrap().push(item);
+            yard.sent.lock().unwrap().push(item);
         }
-        if yard.lane.is_beside() {
+        if yard.lane.has_lone_call() {
             thread::yield_now();
             continue;
         }
         // Let go before another can be called.
-        *yard.carriers.lock().unwrap() -= 1;
+        *yard.drains.lock().unwrap() -= 1;
         if yard.lane.waiting() == 0 && yard.lane.retire() {
             return;
         }
-        *yard.carriers.lock().unwrap() += 1;
+        *yard.drains.lock().unwrap() += 1;
     }
 }
 
 /// One check: alone if it can, else through the lane.
 fn ask(yard: &Arc<Yard>, item: u32) -> Option<thread::JoinHandle<()>> {
     if yard.lane.try_alone() {
-        yard.carried.lock().unwrap().push(item);
+        yard.sent.lock().unwrap().push(item);
         yard.lane.end_alone();
         return None;
     }
     match yard.lane.push(item, 8) {
-        Ok(Queued::Carried) => None,
-        Ok(Queued::NeedsCarrier) => {
+        Ok(Queued::Drained) => None,
+        Ok(Queued::NeedsDrain) => {
             let yard = Arc::clone(yard);
-            Some(thread::spawn(move || carry(&yard)))
+            Some(thread::spawn(move || drain(&yard)))
         }
         Err(_) => panic!("there was room"),
     }
 }
 
 #[test]
-fn every_check_is_carried_once_and_the_lane_is_idle_in_the_end() {
+fn every_check_is_sent_once_and_the_lane_is_idle_in_the_end() {
     try_interleavings(|| {
         let yard = Arc::new(Yard::default());
         let callers: Vec<_> = (0..3)
             .map(|caller| {
                 let yard = Arc::clone(&yard);
                 thread::spawn(move || {
-                    let carriers = [ask(&yard, caller * 10), ask(&yard, caller * 10 + 1)];
-                    for carrier in carriers.into_iter().flatten() {
-                        carrier.join().unwrap();
+                    let drains = [ask(&yard, caller * 10), ask(&yard, caller * 10 + 1)];
+                    for drain in drains.into_iter().flatten() {
+                        drain.join().unwrap();
                     }
                 })
             })
@@ -105,9 +105,9 @@ fn every_check_is_carried_once_and_the_lane_is_idle_in_the_end() {
         for caller in callers {
             caller.join().unwrap();
         }
-        let carried = yard.carried.lock().unwrap();
-        let once: BTreeSet<u32> = carried.iter().copied().collect();
-        assert_eq!((carried.len(), once.len()), (6, 6), "{carried:?}");
+        let sent = yard.sent.lock().unwrap();
+        let once: BTreeSet<u32> = sent.iter().copied().collect();
+        assert_eq!((sent.len(), once.len()), (6, 6), "{sent:?}");
         assert_eq!(yard.lane.waiting(), 0);
         assert!(yard.lane.try_alone(), "nobody holds the lane");
     });
@@ -137,7 +137,7 @@ fn a_lane_that_was_abandoned_serves_whoever_comes_next() {
     try_interleavings(|| {
         let yard = Arc::new(Yard::default());
         assert!(yard.lane.try_alone());
-        assert!(matches!(yard.lane.push(1, 8), Ok(Queued::NeedsCarrier)));
+        assert!(matches!(yard.lane.push(1, 8), Ok(Queued::NeedsDrain)));
         let lone = {
             let yard = Arc::clone(&yard);
             thread::spawn(move || yard.lane.end_alone())
@@ -160,12 +160,12 @@ fn an_answer_is_read_or_comes_back_and_never_both() {
                 (sent, sent && ticket.deliver(7).is_err())
             })
         };
-        let left = ticket.leave(false);
+        let left = ticket.cancel(false);
         let (sent, came_back) = lane.join().unwrap();
         match left {
-            Left::Unsent => assert!(!sent),
-            Left::InFlight => assert!(sent && came_back),
-            Left::Answered(answer) => assert!(sent && !came_back && answer == 7),
+            Cancelled::Unsent => assert!(!sent),
+            Cancelled::InFlight => assert!(sent && came_back),
+            Cancelled::Answered(answer) => assert!(sent && !came_back && answer == 7),
         }
     });
 }
@@ -194,12 +194,12 @@ fn one_that_keeps_what_it_charged_is_known_to_when_the_answer_comes_late() {
         assert!(ticket.claim());
         let caller = {
             let ticket = Arc::clone(&ticket);
-            thread::spawn(move || ticket.leave(true))
+            thread::spawn(move || ticket.cancel(true))
         };
         let late = ticket.deliver(7);
         match caller.join().unwrap() {
-            Left::InFlight => assert_eq!(late, Err((7, true))),
-            Left::Answered(7) => assert_eq!(late, Ok(())),
+            Cancelled::InFlight => assert_eq!(late, Err((7, true))),
+            Cancelled::Answered(7) => assert_eq!(late, Ok(())),
             other => panic!("{other:?}"),
         }
         let waker = std::task::Waker::noop();

@@ -47,6 +47,7 @@ impl Fleet {
                 .store(store)
                 .deadline(deadline)
                 .local_stage(stage.clone())
+                .nodes(1)
                 .build()
                 .expect("a limiter");
             let limiter = Arc::new(limiter);
@@ -95,41 +96,31 @@ pub fn stages() -> Vec<(&'static str, LocalStage)> {
     let off = LocalStage::off;
     vec![
         ("none", off()),
-        (
-            "denial cache",
-            LocalStage {
-                denial_cache: true,
-                ..off()
-            },
-        ),
-        (
-            "node ceiling",
-            LocalStage {
-                node_ceiling: true,
-                ..off()
-            },
-        ),
-        (
-            "lanes",
-            LocalStage {
-                lanes: true,
-                ..off()
-            },
-        ),
-        (
-            "leases",
-            LocalStage {
-                leases: true,
-                ..off()
-            },
-        ),
-        (
-            "all but leases",
-            LocalStage {
-                leases: false,
-                ..LocalStage::default()
-            },
-        ),
+        ("denial cache", {
+            let mut stage = off();
+            stage.denial_cache = true;
+            stage
+        }),
+        ("node ceiling", {
+            let mut stage = off();
+            stage.node_ceiling = true;
+            stage
+        }),
+        ("lanes", {
+            let mut stage = off();
+            stage.lanes = true;
+            stage
+        }),
+        ("leases", {
+            let mut stage = off();
+            stage.leases = true;
+            stage
+        }),
+        ("all but leases", {
+            let mut stage = LocalStage::default();
+            stage.leases = false;
+            stage
+        }),
         ("all", LocalStage::default()),
     ]
 }

@@ -1,14 +1,13 @@
 //! How a [`Limiter`] is put together.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-
-use super::{Limiter, Snapshot};
+use super::error::BuildError;
+use super::operations::Limiter;
 #[cfg(feature = "local-stage")]
-use crate::admission::{Admission, FleetView, LocalStage, LocalStageError, Parts};
+use crate::admission::LocalStage;
+use crate::admission::{Admission, Calls, Stage};
 use crate::clock::{Clock, SystemClock};
 use crate::model::Policies;
 use crate::store::{IdSource, Store};
@@ -19,20 +18,9 @@ pub const DEADLINE_DEFAULT: Duration = Duration::from_millis(50);
 /// The longest deadline: 60 s.
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 
-/// Why a limiter can't be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// There is nothing to enforce.
-    #[error("a limiter needs at least one policy: call `policies` with what to enforce")]
-    NoPolicies,
-    /// The deadline is outside its bounds.
-    #[error("a deadline of {0:?} is out of bounds: from 1 ms to 60 s")]
-    Deadline(Duration),
-    /// A bound of the local stage is out of its own.
-    #[cfg(feature = "local-stage")]
-    #[error(transparent)]
-    LocalStage(#[from] LocalStageError),
-}
+/// The most nodes that share a store.
+#[cfg(feature = "local-stage")]
+const NODES_MAX: u32 = 1_000_000;
 
 /// Puts a [`Limiter`] together.
 pub struct LimiterBuilder<S> {
@@ -42,10 +30,13 @@ pub struct LimiterBuilder<S> {
     deadline: Duration,
     #[cfg(feature = "local-stage")]
     local_stage: Option<LocalStage>,
+    #[cfg(feature = "local-stage")]
+    nodes: Option<u32>,
 }
 
-impl Default for LimiterBuilder<()> {
-    fn default() -> Self {
+impl Limiter<()> {
+    /// Starts to build a limiter.
+    pub fn builder() -> LimiterBuilder<()> {
         LimiterBuilder {
             policies: Policies::default(),
             store: (),
@@ -53,6 +44,8 @@ impl Default for LimiterBuilder<()> {
             deadline: DEADLINE_DEFAULT,
             #[cfg(feature = "local-stage")]
             local_stage: None,
+            #[cfg(feature = "local-stage")]
+            nodes: None,
         }
     }
 }
@@ -75,6 +68,8 @@ impl<S> LimiterBuilder<S> {
             deadline: self.deadline,
             #[cfg(feature = "local-stage")]
             local_stage: self.local_stage,
+            #[cfg(feature = "local-stage")]
+            nodes: self.nodes,
         }
     }
 
@@ -102,48 +97,58 @@ impl<S> LimiterBuilder<S> {
         self.local_stage = Some(options);
         self
     }
+
+    /// How many limiters share the store, at least (1..=1,000,000): what `on_outage: local` divides
+    /// each ceiling by. One that joins a fleet counts them itself, and never below this.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
 }
 
 impl<S: Store> LimiterBuilder<S> {
     /// The limiter.
     ///
     /// # Errors
-    /// When there is no policy, or the deadline is out of bounds.
+    /// When there is no policy, one chooses `on_outage: local` and this limiter can't know its
+    /// share, or a bound is out of its own.
     pub fn build(self) -> Result<Limiter<S>, BuildError> {
-        if self.policies.is_empty() {
-            return Err(BuildError::NoPolicies);
-        }
         if self.deadline < Duration::from_millis(1) || self.deadline > DEADLINE_MAX {
             return Err(BuildError::Deadline(self.deadline));
         }
-        self.store.prepare(&self.policies);
-        let snapshot = Snapshot {
-            policies: Arc::new(self.policies),
-            revision: 0,
-        };
-        let (store, ids) = (Arc::new(self.store), Arc::new(IdSource::new()));
-        Ok(Limiter {
-            policies: ArcSwap::from_pointee(snapshot),
-            revision: AtomicU64::new(0),
-            #[cfg(feature = "local-stage")]
-            stage: match self.local_stage {
-                Some(options) => {
-                    options.validate()?;
-                    Some(Admission::new(Parts {
-                        store: Arc::clone(&store),
-                        clock: Arc::clone(&self.clock),
-                        ids: Arc::clone(&ids),
-                        fleet: Arc::new(FleetView::default()),
-                        options,
-                        deadline: self.deadline,
-                    }))
-                }
-                None => None,
-            },
-            store,
+        let calls = Arc::new(Calls {
+            store: Arc::new(self.store),
             clock: self.clock,
-            ids,
+            ids: IdSource::new(),
             deadline: self.deadline,
-        })
+        });
+        #[cfg(feature = "local-stage")]
+        let (stage, nodes) = (stage(&calls, self.local_stage, self.nodes)?, self.nodes);
+        #[cfg(not(feature = "local-stage"))]
+        let (stage, nodes) = (None::<Stage<S>>, None::<u32>);
+        // A store of this process alone has no other nodes: its share is the whole.
+        let knows_its_share = !calls.store.is_shared() || (stage.is_some() && nodes.is_some());
+        let admission = Admission::new(calls, stage);
+        Limiter::new(self.policies, admission, knows_its_share)
     }
+}
+
+#[cfg(feature = "local-stage")]
+fn stage<S: Store>(
+    calls: &Arc<Calls<S>>,
+    options: Option<LocalStage>,
+    nodes: Option<u32>,
+) -> Result<Option<Stage<S>>, BuildError> {
+    if let Some(nodes) = nodes
+        && !(1..=NODES_MAX).contains(&nodes)
+    {
+        return Err(BuildError::Nodes(nodes));
+    }
+    let Some(options) = options else {
+        return Ok(None);
+    };
+    options.validate()?;
+    let calls = Arc::clone(calls);
+    Ok(Some(Stage::new(calls, options, nodes.unwrap_or(1))))
 }

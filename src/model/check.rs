@@ -1,10 +1,12 @@
-//! What a caller asks: may this subject, in this region, do something of this cost now?
+//! What a caller asks: may this subject, in this region, do something of this cost now? And what
+//! it gives back.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use smol_str::SmolStr;
 
-/// Units asked for. Zero asks without charging: a peek.
+/// Units asked for. Zero asks without charging whether one would fit.
 pub type Cost = u64;
 
 /// The longest charge id, in bytes.
@@ -57,6 +59,7 @@ impl fmt::Display for ChargeId {
 /// One question to the limiter. Names are checked when it is asked, so that building is free of
 /// errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Check {
     /// The policy's name.
     pub policy: String,
@@ -64,7 +67,7 @@ pub struct Check {
     pub subject: String,
     /// Where; needed when the policy has ceilings by region.
     pub region: Option<String>,
-    /// Units asked for; 1 unless said otherwise, 0 is a peek.
+    /// Units asked for; 1 unless said otherwise. 0 charges nothing and asks whether one would fit.
     pub cost: Cost,
     /// The caller's own charge id; the limiter makes one when it is absent.
     pub id: Option<String>,
@@ -100,6 +103,53 @@ impl Check {
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
+        self
+    }
+}
+
+/// A charge to give back, whole or in part. Names are checked when it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refund {
+    /// The policy's name.
+    pub policy: String,
+    /// Whose charge.
+    pub subject: String,
+    /// Where it was charged; needed when the policy has ceilings by region.
+    pub region: Option<String>,
+    /// The charge's id, as the check gave it or its decision names it.
+    pub id: String,
+    /// Units to give back; absent gives back all.
+    pub cost: Option<NonZeroU64>,
+}
+
+impl Refund {
+    /// All of the charge named `id` of `subject` under `policy`.
+    pub fn new(
+        policy: impl Into<String>,
+        subject: impl Into<String>,
+        id: impl Into<String>,
+    ) -> Self {
+        Refund {
+            policy: policy.into(),
+            subject: subject.into(),
+            region: None,
+            id: id.into(),
+            cost: None,
+        }
+    }
+
+    /// In `region`.
+    #[must_use]
+    pub fn region(mut self, region: impl Into<String>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
+    /// `cost` units of it; more than were charged gives back all.
+    #[must_use]
+    pub fn cost(mut self, cost: NonZeroU64) -> Self {
+        self.cost = Some(cost);
         self
     }
 }

@@ -8,6 +8,7 @@ use super::time::Micros;
 
 /// Which part of the limiter answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Source {
     /// The store.
     Store,
@@ -43,7 +44,8 @@ impl Source {
     }
 }
 
-/// When the same request, alone, would be admitted.
+/// When the same request, alone, would be admitted. There are no other answers, so a match may be
+/// exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Retry {
     /// After this long, and not one microsecond earlier.
@@ -64,6 +66,7 @@ impl Retry {
 
 /// One ceiling after the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CeilingStatus {
     /// What it is over.
     pub scope: Scope,
@@ -77,8 +80,23 @@ pub struct CeilingStatus {
     pub remaining: u64,
     /// Until the ceiling is whole again if nothing more comes.
     pub reset_after: Micros,
-    /// This ceiling's own refusal; absent when it had room.
+    /// When this ceiling would admit; absent when it had room.
     pub retry: Option<Retry>,
+}
+
+impl CeilingStatus {
+    /// A whole ceiling of `limit` units in each `window`.
+    pub fn new(scope: Scope, limit: u64, window: Micros) -> Self {
+        CeilingStatus {
+            scope,
+            region: None,
+            limit,
+            window,
+            remaining: limit,
+            reset_after: Micros::ZERO,
+            retry: None,
+        }
+    }
 }
 
 /// The ceiling that decided, or that is closest to deciding.
@@ -86,6 +104,7 @@ pub type Binding = Scope;
 
 /// What every decision says, admitted or denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DecisionFacts {
     /// The policy asked.
     pub policy: PolicyName,
@@ -106,8 +125,25 @@ pub struct DecisionFacts {
     pub ceilings: Vec<CeilingStatus>,
 }
 
+impl DecisionFacts {
+    /// The store's word on one unit, under no ceiling.
+    pub fn new(policy: PolicyName, subject: Subject, id: ChargeId) -> Self {
+        DecisionFacts {
+            policy,
+            subject,
+            region: None,
+            cost: 1,
+            id,
+            degraded: false,
+            source: Source::Store,
+            ceilings: Vec::new(),
+        }
+    }
+}
+
 /// The check may go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Grant {
     /// What every decision says.
     pub facts: DecisionFacts,
@@ -116,8 +152,16 @@ pub struct Grant {
     pub delay: Option<Micros>,
 }
 
+impl Grant {
+    /// Without a delay.
+    pub fn new(facts: DecisionFacts) -> Self {
+        Grant { facts, delay: None }
+    }
+}
+
 /// The check must not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Denial {
     /// What every decision says.
     pub facts: DecisionFacts,
@@ -125,7 +169,14 @@ pub struct Denial {
     pub retry: Option<Retry>,
 }
 
-/// The answer to a check.
+impl Denial {
+    /// Until `retry`, if that is known.
+    pub fn new(facts: DecisionFacts, retry: Option<Retry>) -> Self {
+        Denial { facts, retry }
+    }
+}
+
+/// The answer to a check. There are no other answers, so a match may be exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may go on.
@@ -168,16 +219,16 @@ impl Decision {
         )
     }
 
-    /// The ceiling that decided. On a denial the one that refuses for longest (`Never` before
+    /// The ceiling that decided. On a denial the one that denies for longest (`Never` before
     /// all); when admitted the one with the least remaining per limit, ties to the longest reset.
     pub fn binding(&self) -> Option<&CeilingStatus> {
         let ceilings = &self.facts().ceilings;
-        if let Some(refusing) = ceilings
+        if let Some(denying) = ceilings
             .iter()
             .filter(|c| c.retry.is_some())
             .max_by_key(|c| c.retry)
         {
-            return Some(refusing);
+            return Some(denying);
         }
         ceilings.iter().min_by(|a, b| {
             let left = |x: &CeilingStatus, y: &CeilingStatus| {

@@ -13,7 +13,7 @@ mod subject;
 mod time;
 
 pub use ceiling::{Algorithm, Allowance, Ceiling, CeilingRule, Scope, UnknownAlgorithm};
-pub use check::{CHARGE_ID_LEN_MAX, ChargeId, ChargeIdError, Check, Cost};
+pub use check::{CHARGE_ID_LEN_MAX, ChargeId, ChargeIdError, Check, Cost, Refund};
 pub use decision::{Binding, CeilingStatus, Decision, DecisionFacts, Denial, Grant, Retry, Source};
 pub use key::{HashTag, KeyPrefix, KeyPrefixError};
 pub use policy::{

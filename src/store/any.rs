@@ -52,6 +52,10 @@ impl Store for AnyStore {
         either!(self, store => store.readiness())
     }
 
+    fn is_shared(&self) -> bool {
+        either!(self, store => store.is_shared())
+    }
+
     fn calls_sent(&self) -> u64 {
         either!(self, store => store.calls_sent())
     }

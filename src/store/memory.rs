@@ -254,6 +254,10 @@ impl Store for MemoryStore {
         Readiness::Ready
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn calls_sent(&self) -> u64 {
         0
     }

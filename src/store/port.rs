@@ -204,6 +204,11 @@ pub trait Store: Send + Sync + 'static {
     /// How many calls were sent to a shared store so far; 0 for one in memory.
     fn calls_sent(&self) -> u64;
 
+    /// Whether other limiters may charge to it, too.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// The part of the store that decides for `target`, as far as is known now: what a breaker
     /// watches. [`ShardId::WHOLE`] for a store that fails as one.
     fn shard_of(&self, target: &Target) -> ShardId {

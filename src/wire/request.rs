@@ -1,8 +1,10 @@
 //! What a client sends. Never accepts a member it doesn't know: a misspelt `cost` would charge 1.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Check, Cost};
+use crate::model::{Check, Cost, Refund};
 
 /// The body of `POST /v1/check` and `/v1/peek`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +65,7 @@ pub struct ResetBody {
     pub region: Option<String>,
 }
 
-/// A cost below zero.
+/// A cost that is too small.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a cost of {0} can't be charged: it is at least 0 (0 asks without charging)")]
 pub struct CostError(pub i64);
@@ -88,6 +90,20 @@ impl CheckBody {
     }
 }
 
+impl From<&Refund> for RefundBody {
+    fn from(refund: &Refund) -> Self {
+        RefundBody {
+            policy: refund.policy.clone(),
+            subject: refund.subject.clone(),
+            region: refund.region.clone(),
+            id: refund.id.clone(),
+            cost: refund
+                .cost
+                .map(|c| i64::try_from(c.get()).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
 impl From<&Check> for CheckBody {
     fn from(check: &Check) -> Self {
         CheckBody {
@@ -101,15 +117,19 @@ impl From<&Check> for CheckBody {
 }
 
 impl RefundBody {
-    /// The charge that is given back, and how much of it: the check's cost means nothing here.
+    /// The charge that is given back, and how much of it.
     ///
     /// # Errors
-    /// When the cost is negative.
-    pub fn into_check(self) -> Result<(Check, Option<Cost>), CostError> {
-        let units = self.cost.map(cost).transpose()?;
-        let mut check = Check::new(self.policy, self.subject).id(self.id);
-        check.region = self.region;
-        Ok((check, units))
+    /// When the cost is below 1.
+    pub fn into_refund(self) -> Result<Refund, CostError> {
+        let units = |given| {
+            let units = cost(given).ok().and_then(NonZeroU64::new);
+            units.ok_or(CostError(given))
+        };
+        let mut refund = Refund::new(self.policy, self.subject, self.id);
+        refund.region = self.region;
+        refund.cost = self.cost.map(units).transpose()?;
+        Ok(refund)
     }
 }
 
@@ -145,7 +165,7 @@ mod tests {
         assert_eq!(body.into_check(), Err(CostError(-1)));
         let refund = r#"{"policy":"p","subject":"s","id":"a","cost":-3}"#;
         let refund: RefundBody = serde_json::from_str(refund).unwrap();
-        assert_eq!(refund.into_check(), Err(CostError(-3)));
+        assert_eq!(refund.into_refund(), Err(CostError(-3)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::admission::LocalStage;
-use tidegate::model::{Allowance, Micros, Override, Policies, Region, Source, Subject};
+use tidegate::model::{Allowance, Micros, Override, Policies, Refund, Region, Source, Subject};
 use tokio::time::advance;
 
 use crate::world::{World, check, dual, global, settle, source};
@@ -91,7 +91,7 @@ async fn a_raised_limit_acts_on_the_next_check() {
         assert!(!world.node().check(&check("a")).await.is_admitted());
     }
     let raised = Policies::new([global("4/min")]).unwrap();
-    world.node().limiter.replace_policies(raised);
+    world.node().limiter.replace_policies(raised).unwrap();
     assert!(world.node().check(&check("a")).await.is_admitted());
     let denied = world.node().check(&check("a")).await;
     assert_eq!(denied.facts().ceilings[0].limit, 4);
@@ -102,7 +102,7 @@ async fn a_lowered_limit_acts_on_the_next_check_and_reports_itself() {
     let world = World::one(global("100/min"));
     exhaust(&world, 0, &check("a"), 20).await;
     let lowered = Policies::new([global("10/min")]).unwrap();
-    world.node().limiter.replace_policies(lowered);
+    world.node().limiter.replace_policies(lowered).unwrap();
     let denied = world.node().check(&check("a")).await;
     assert!(!denied.is_admitted());
     let ceiling = &denied.facts().ceilings[0];
@@ -118,7 +118,8 @@ async fn policies_that_change_elsewhere_leave_a_denial_as_it_is() {
     world
         .node()
         .limiter
-        .replace_policies(Policies::new([described]).unwrap());
+        .replace_policies(Policies::new([described]).unwrap())
+        .unwrap();
     let denied = world.node().check(&check("a")).await;
     assert_eq!(source(&denied), Source::DenialCache);
 }
@@ -140,7 +141,7 @@ async fn a_denial_under_a_low_override_blocks_no_higher_one() {
         assert!(!world.node().check(&check("a")).await.is_admitted());
     }
     let higher = Policies::new([with("50/min")]).unwrap();
-    world.node().limiter.replace_policies(higher);
+    world.node().limiter.replace_policies(higher).unwrap();
     exhaust(&world, 0, &check("a"), 48).await;
     assert!(!world.node().check(&check("a")).await.is_admitted());
 }
@@ -157,7 +158,7 @@ async fn a_regions_new_value_acts_on_the_next_check() {
     exhaust(&world, 0, &us, 1).await;
     assert!(!world.node().check(&us).await.is_admitted());
     let raised = Policies::new([with("2/min")]).unwrap();
-    world.node().limiter.replace_policies(raised);
+    world.node().limiter.replace_policies(raised).unwrap();
     assert!(world.node().check(&us).await.is_admitted());
 }
 
@@ -190,8 +191,8 @@ async fn a_refund_ends_a_denial_at_once_here_and_with_its_news_elsewhere() {
     for node in &world.nodes {
         assert!(!node.check(&us).await.is_admitted());
     }
-    let refund = us.clone().id("mine");
-    world.node().limiter.refund(&refund, None).await.unwrap();
+    let refund = Refund::new("p", "a", "mine").region("us");
+    world.node().limiter.refund(&refund).await.unwrap();
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert!(world.nodes[1].check(&us).await.is_admitted());
     assert!(!world.node().check(&us).await.is_admitted());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::admission::{LocalStage, OutageReason};
-use tidegate::model::{OnOutage, Policies, Source};
+use tidegate::model::{OnOutage, Policies, Refund, Source};
 use tidegate::{Check, Decision};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -11,10 +11,9 @@ use tokio::time::Instant;
 use crate::world::{DEADLINE, MS, Node, World, check, global, on_outage, settle, source};
 
 fn lanes_only() -> LocalStage {
-    LocalStage {
-        lanes: true,
-        ..LocalStage::off()
-    }
+    let mut stage = LocalStage::off();
+    stage.lanes = true;
+    stage
 }
 
 /// Starts checks, each in the lane before the next begins.
@@ -96,18 +95,16 @@ async fn each_keeps_its_own_id_and_cost() {
     assert_eq!(ids.len(), 9);
     assert_eq!(world.used(&check("a")).await, [45]);
     for decision in &decisions {
-        let refund = check("a").id(decision.facts().id.as_str());
-        world.node().limiter.refund(&refund, None).await.unwrap();
+        let refund = Refund::new("p", "a", decision.facts().id.as_str());
+        world.node().limiter.refund(&refund).await.unwrap();
     }
     assert_eq!(world.used(&check("a")).await, [0], "each can be given back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_a_far_store_nobody_waits_for_more_than_a_round_trip() {
-    let stage = LocalStage {
-        lanes: true,
-        ..LocalStage::off()
-    };
+    let mut stage = LocalStage::off();
+    stage.lanes = true;
     let world = World::new(&[global("100000/min")], 1, &stage);
     world.node().weather(|w| w.delay = 20 * MS);
     let mut started = Vec::new();
@@ -136,10 +133,8 @@ async fn with_a_far_store_nobody_waits_for_more_than_a_round_trip() {
 #[tokio::test(start_paused = true)]
 async fn a_check_that_finds_its_lane_full_gets_the_outage_choice_and_is_counted() {
     for choice in [OnOutage::Deny, OnOutage::Admit] {
-        let stage = LocalStage {
-            lane_waiting_max: 10,
-            ..lanes_only()
-        };
+        let mut stage = lanes_only();
+        stage.lane_waiting_max = 10;
         let world = World::new(&[on_outage(global("1000/min"), choice)], 1, &stage);
         world.node().weather(|w| w.delay = 20 * MS);
         let decisions = all(start(world.node(), (0..30).map(|_| check("a"))).await).await;
@@ -160,10 +155,8 @@ async fn a_check_that_finds_its_lane_full_gets_the_outage_choice_and_is_counted(
 
 #[tokio::test(start_paused = true)]
 async fn all_lanes_together_are_bounded_too() {
-    let stage = LocalStage {
-        waiting_max: 10,
-        ..lanes_only()
-    };
+    let mut stage = lanes_only();
+    stage.waiting_max = 10;
     let world = World::new(&[global("1000/min")], 1, &stage);
     world.node().weather(|w| w.delay = 20 * MS);
     let checks = (0..60).map(|n| check(&format!("k{}", n % 3)));
@@ -174,11 +167,9 @@ async fn all_lanes_together_are_bounded_too() {
 
 #[tokio::test(start_paused = true)]
 async fn those_that_wait_are_denied_without_a_call_when_the_answer_denies_the_first() {
-    let stage = LocalStage {
-        denial_cache: true,
-        batch_wait_max: 10 * MS,
-        ..lanes_only()
-    };
+    let mut stage = lanes_only();
+    stage.denial_cache = true;
+    stage.batch_wait_max = 10 * MS;
     let world = World::new(&[global("1/min")], 1, &stage);
     assert!(world.node().check(&check("a")).await.is_admitted());
     world.node().weather(|w| w.delay = MS);
@@ -199,7 +190,7 @@ async fn a_new_limit_does_not_wait_for_the_lane_of_the_old() {
     world.node().weather(|w| w.delay = 10 * MS);
     let old = start(world.node(), [check("a"), check("a")]).await;
     let raised = Policies::new([global("2/min")]).unwrap();
-    world.node().limiter.replace_policies(raised);
+    world.node().limiter.replace_policies(raised).unwrap();
     let decision = world.node().check(&check("a")).await;
     assert!(decision.is_admitted());
     assert!(all(old).await.iter().all(|d| !d.is_admitted()));

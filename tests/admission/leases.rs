@@ -236,10 +236,8 @@ async fn no_lease_without_a_log_for_every_ceiling_or_when_switched_off() {
         rule(Algorithm::SlidingLog, "100000/min"),
         rule(Algorithm::TokenBucket, "100000/min"),
     );
-    let off = LocalStage {
-        leases: false,
-        ..LocalStage::default()
-    };
+    let mut off = LocalStage::default();
+    off.leases = false;
     let worlds = [
         World::one(leased(mixed.unwrap(), 100, 100)),
         World::new(

@@ -9,10 +9,9 @@ use tokio::time::advance;
 use crate::world::{MS, World, by_source, check, global, rule, settle, source};
 
 fn only_node_ceiling() -> LocalStage {
-    LocalStage {
-        node_ceiling: true,
-        ..LocalStage::off()
-    }
+    let mut stage = LocalStage::off();
+    stage.node_ceiling = true;
+    stage
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,10 +106,8 @@ async fn a_client_of_aligned_windows_may_meet_their_boundary_with_two_budgets() 
 
 #[tokio::test(start_paused = true)]
 async fn idle_subjects_are_swept_and_the_busy_ones_are_not() {
-    let stage = LocalStage {
-        subjects_max: 50,
-        ..LocalStage::default()
-    };
+    let mut stage = LocalStage::default();
+    stage.subjects_max = 50;
     let world = World::new(&[global("3/min")], 1, &stage);
     for n in 0..2_000 {
         assert!(

@@ -205,11 +205,8 @@ async fn a_share_is_taken_of_all_ceilings_or_of_none() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_nodes_stays_as_it_was_known_and_is_never_below_the_configured() {
-    let stage = LocalStage {
-        nodes_min: 6,
-        ..LocalStage::default()
-    };
-    let world = World::new(&[global("100/min")], 2, &stage);
+    let stage = LocalStage::default();
+    let world = World::with_nodes_min(&[global("100/min")], 2, &stage, 6);
     settle().await;
     assert_eq!(world.node().stats().nodes, 6);
 }

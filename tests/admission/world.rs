@@ -78,6 +78,16 @@ pub struct World {
 impl World {
     /// A fleet whose store's clock is far from its nodes'. Call it inside a paused runtime.
     pub fn new(policies: &[Policy], nodes: usize, stage: &LocalStage) -> Self {
+        World::with_nodes_min(policies, nodes, stage, 1)
+    }
+
+    /// The same, built for so many nodes at least.
+    pub fn with_nodes_min(
+        policies: &[Policy],
+        nodes: usize,
+        stage: &LocalStage,
+        nodes_min: u32,
+    ) -> Self {
         let (store_clock, clock) = (TokioClock::at(1_900_000_000), TokioClock::at(1_700_000_000));
         let memory = MemoryStore::builder().clock(store_clock).build();
         let model = Arc::new(ModelStore::new(memory, nodes));
@@ -90,6 +100,7 @@ impl World {
                 .clock(clock)
                 .deadline(DEADLINE)
                 .local_stage(stage.clone())
+                .nodes(nodes_min)
                 .build()
                 .unwrap();
             let limiter = Arc::new(limiter);

@@ -49,10 +49,8 @@ async fn four_nodes_admit_one_hot_keys_limit_exactly_with_a_twentieth_of_the_cal
 #[tokio::test(flavor = "multi_thread")]
 async fn lanes_alone_carry_a_hot_key_in_a_twentieth_of_the_calls() {
     let cluster = six_nodes().await;
-    let stage = LocalStage {
-        lanes: true,
-        ..LocalStage::off()
-    };
+    let mut stage = LocalStage::off();
+    stage.lanes = true;
     let fleet = Fleet::new(&cluster, 4, &[policy("1000000/h")], &stage, PATIENCE).await;
     let admitted = storm(&fleet, 250, 12).await;
     assert_eq!(admitted.len(), 12_000);
@@ -93,10 +91,8 @@ async fn an_attacker_costs_a_hundredth_of_its_checks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_on_one_node_is_news_to_the_others_well_before_their_trust_ends() {
     let cluster = six_nodes().await;
-    let stage = LocalStage {
-        denial_trust_max: tidegate::model::Micros::from_secs(3_600),
-        ..LocalStage::default()
-    };
+    let mut stage = LocalStage::default();
+    stage.denial_trust_max = tidegate::model::Micros::from_secs(3_600);
     let fleet = Fleet::new(&cluster, 3, &[policy("1/h")], &stage, PATIENCE).await;
     assert!(
         fleet.nodes[0]

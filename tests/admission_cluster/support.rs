@@ -57,13 +57,12 @@ impl Fleet {
                 .store(store)
                 .deadline(deadline)
                 .local_stage(stage.clone())
+                .nodes(1)
                 .build()
                 .unwrap();
             let limiter = Arc::new(limiter);
-            let options = FleetOptions {
-                ttl: Duration::from_secs(2),
-                ..FleetOptions::default()
-            };
+            let mut options = FleetOptions::default();
+            options.ttl = Duration::from_secs(2);
             fleet.members.extend(limiter.join_fleet(options));
             fleet.nodes.push(limiter);
         }

@@ -119,13 +119,8 @@ async fn ask<S: Store>(limiter: &Limiter<S>, plan: &LoadPlan, due: &Due) -> Reco
         let policy = plan.policies.get(stream.policy);
         record.policy = policy.map(|p| p.name.clone()).unwrap_or_default();
     }
-    let check = Check {
-        policy: record.policy.clone(),
-        subject: record.subject.clone(),
-        region: record.region.clone(),
-        cost: due.cost,
-        id: None,
-    };
+    let mut check = Check::new(&record.policy, &record.subject).cost(due.cost);
+    check.region.clone_from(&record.region);
     // The control is set first: what it is late by, the machine is late by.
     let control = tokio::time::sleep(Duration::from_millis(plan.deadline_ms));
     tokio::pin!(control);

@@ -46,11 +46,12 @@ impl From<tidegate::model::Source> for AnsweredBy {
     fn from(source: tidegate::model::Source) -> Self {
         use tidegate::model::Source;
         match source {
-            Source::Store => AnsweredBy::Store,
             Source::DenialCache => AnsweredBy::DenialCache,
             Source::NodeCeiling => AnsweredBy::NodeCeiling,
             Source::Lease => AnsweredBy::Lease,
             Source::Outage => AnsweredBy::Outage,
+            // The store; a source that isn't known here is excused as little.
+            _ => AnsweredBy::Store,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::server_client::ServerClient;
 use super::stage_args::StageArgs;
 use tidegate::limiter::{CheckError, FleetMember, FleetOptions};
-use tidegate::model::{Check, Cost, Decision, PolicyError};
+use tidegate::model::{Check, Decision, PolicyError, Refund};
 use tidegate::store::{Refunded, Store as _};
 
 /// Why there is no answer.
@@ -119,10 +119,10 @@ impl Answerer {
         }
     }
 
-    pub async fn refund(&self, check: &Check, cost: Option<Cost>) -> Result<Refunded, AskError> {
+    pub async fn refund(&self, refund: &Refund) -> Result<Refunded, AskError> {
         match self {
-            Answerer::Here { limiter, .. } => Ok(limiter.refund(check, cost).await?),
-            Answerer::Server(server) => server.refund(check, cost).await,
+            Answerer::Here { limiter, .. } => Ok(limiter.refund(refund).await?),
+            Answerer::Server(server) => server.refund(refund).await,
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) fn limiter(
         .store(open_store(store)?)
         .deadline(deadline.deadline);
     if given(&store.redis).is_some() {
-        builder = builder.local_stage(stage.options());
+        builder = builder.local_stage(stage.options()).nodes(stage.nodes());
     }
     builder.build().map_err(|error| match error {
         BuildError::Deadline(_) => Failure::with_cure(error.to_string(), "see --deadline"),
@@ -96,7 +96,7 @@ pub(super) fn limiter(
             let cure = "see the flags of the local stage in --help";
             Failure::with_cure(error.to_string(), cure)
         }
-        BuildError::NoPolicies => Failure::new(error.to_string()),
+        _ => Failure::new(error.to_string()),
     })
 }
 

@@ -1,5 +1,7 @@
 //! `tidegate refund`: gives an earlier charge back by its id, whole or in part.
 
+use std::num::NonZeroU64;
+
 use clap::Args;
 use serde_json::json;
 
@@ -10,6 +12,7 @@ use super::ask::{Answerer, Whom};
 use super::failure::{Exit, Failure};
 use super::stage_args::StageArgs;
 use super::{Outcome, compose, print_line};
+use tidegate::model::{Check, Refund};
 use tidegate::store::Refunded;
 
 const EXAMPLES: &str = "\
@@ -76,8 +79,15 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
             stage: StageArgs::default(),
         };
         let answerer = Answerer::find(whom).await?;
-        let check = args.subject.check().id(args.id.as_str());
-        let refunded = answerer.refund(&check, args.cost).await;
+        let Check {
+            policy,
+            subject,
+            region,
+            ..
+        } = args.subject.check();
+        let mut refund = Refund::new(policy, subject, args.id.as_str());
+        (refund.region, refund.cost) = (region, args.cost.and_then(NonZeroU64::new));
+        let refunded = answerer.refund(&refund).await;
         args.told(refunded.map_err(Failure::from)?)
     })
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::ask::AskError;
 use super::failure::Failure;
 use tidegate::config::Secret;
-use tidegate::model::{Check, Cost, Decision};
+use tidegate::model::{Check, Decision, Refund};
 use tidegate::store::Refunded;
 use tidegate::wire::{CheckBody, RefundBody, ResetBody};
 
@@ -82,15 +82,8 @@ impl ServerClient {
         self.decision(&answer)
     }
 
-    pub async fn refund(&self, check: &Check, cost: Option<Cost>) -> Result<Refunded, AskError> {
-        let body = RefundBody {
-            policy: check.policy.clone(),
-            subject: check.subject.clone(),
-            region: check.region.clone(),
-            id: check.id.clone().unwrap_or_default(),
-            cost: cost.map(|cost| i64::try_from(cost).unwrap_or(i64::MAX)),
-        };
-        let answer = self.post("/v1/refund", &body).await?;
+    pub async fn refund(&self, refund: &Refund) -> Result<Refunded, AskError> {
+        let answer = self.post("/v1/refund", &RefundBody::from(refund)).await?;
         let refunded = answer
             .json::<Value>()
             .and_then(|json| json.get("refunded").and_then(Value::as_u64));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::args::duration;
-use tidegate::admission::{BreakerOptions, LocalStage};
+use tidegate::admission::LocalStage;
 use tidegate::model::Micros;
 
 /// What is decided before the shared store is asked.
@@ -141,42 +141,49 @@ pub(super) struct StageArgs {
 impl StageArgs {
     /// The stage's options; whether they are within their bounds, the limiter's builder says.
     pub fn options(self) -> LocalStage {
-        let default = LocalStage::default();
-        let time = |flag: Option<Duration>, default| flag.map_or(default, Micros::from);
-        LocalStage {
-            denial_cache: !self.no_denial_cache,
-            node_ceiling: !self.no_node_ceiling,
-            lanes: !self.no_lanes,
-            leases: !self.no_leases,
-            subjects_max: self.subjects_held_max.unwrap_or(default.subjects_max),
-            subject_idle_max: self.subject_idle_max.unwrap_or(default.subject_idle_max),
-            regions_per_subject_max: self
-                .regions_per_subject_max
-                .unwrap_or(default.regions_per_subject_max),
-            denial_trust_max: time(self.denial_trust_max, default.denial_trust_max),
-            denial_moving_trust_max: time(
-                self.denial_moving_trust_max,
-                default.denial_moving_trust_max,
-            ),
-            denial_costs_max: self.denial_costs_max.unwrap_or(default.denial_costs_max),
-            lane_waiting_max: self.lane_waiting_max.unwrap_or(default.lane_waiting_max),
-            waiting_max: self.waiting_max.unwrap_or(default.waiting_max),
-            batch_len_max: self.batch_len_max.unwrap_or(default.batch_len_max),
-            batch_wait_max: self.batch_wait_max.unwrap_or(default.batch_wait_max),
-            lane_calls_max: self.lane_calls_max.unwrap_or(default.lane_calls_max),
-            breaker: self.breaker(default.breaker),
-            nodes_min: self.nodes.unwrap_or(default.nodes_min),
-        }
+        let mut stage = LocalStage::default();
+        stage.denial_cache = !self.no_denial_cache;
+        stage.node_ceiling = !self.no_node_ceiling;
+        stage.lanes = !self.no_lanes;
+        stage.leases = !self.no_leases;
+        set(&mut stage.subjects_max, self.subjects_held_max);
+        set(&mut stage.subject_idle_max, self.subject_idle_max);
+        set(
+            &mut stage.regions_per_subject_max,
+            self.regions_per_subject_max,
+        );
+        set_time(&mut stage.denial_trust_max, self.denial_trust_max);
+        set_time(
+            &mut stage.denial_moving_trust_max,
+            self.denial_moving_trust_max,
+        );
+        set(&mut stage.denial_costs_max, self.denial_costs_max);
+        set(&mut stage.lane_waiting_max, self.lane_waiting_max);
+        set(&mut stage.waiting_max, self.waiting_max);
+        set(&mut stage.batch_len_max, self.batch_len_max);
+        set(&mut stage.batch_wait_max, self.batch_wait_max);
+        set(&mut stage.lane_calls_max, self.lane_calls_max);
+        let breaker = &mut stage.breaker;
+        set(&mut breaker.failures_max, self.breaker_failures_max);
+        set_time(&mut breaker.cool_down, self.breaker_cool_down);
+        set_time(&mut breaker.cool_down_max, self.breaker_cool_down_max);
+        stage
     }
 
-    fn breaker(self, default: BreakerOptions) -> BreakerOptions {
-        let time = |flag: Option<Duration>, default| flag.map_or(default, Micros::from);
-        BreakerOptions {
-            failures_max: self.breaker_failures_max.unwrap_or(default.failures_max),
-            cool_down: time(self.breaker_cool_down, default.cool_down),
-            cool_down_max: time(self.breaker_cool_down_max, default.cool_down_max),
-        }
+    /// How many nodes share the store, at least.
+    pub fn nodes(self) -> u32 {
+        self.nodes.unwrap_or(1)
     }
+}
+
+fn set<T>(bound: &mut T, flag: Option<T>) {
+    if let Some(given) = flag {
+        *bound = given;
+    }
+}
+
+fn set_time(bound: &mut Micros, flag: Option<Duration>) {
+    set(bound, flag.map(Micros::from));
 }
 
 #[cfg(test)]

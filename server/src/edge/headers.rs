@@ -167,7 +167,6 @@ fn insert(out: &mut HeaderMap, name: HeaderName, value: String) {
 mod tests {
     use super::*;
     use crate::edge::testing::{admitted, denied, outage};
-    use tidegate::model::Grant;
 
     const NOW: Timestamp = Timestamp::from_micros(1_760_000_000_500_000);
 
@@ -253,10 +252,7 @@ mod tests {
         };
         grant.facts.ceilings.truncate(1);
         grant.facts.ceilings[0].window = Micros::new(1_500_000);
-        let grant = Grant {
-            delay: Some(Micros::new(250_001)),
-            ..grant
-        };
+        grant.delay = Some(Micros::new(250_001));
         let decision = Decision::Admitted(grant);
         assert_eq!(ratelimit_policy(&decision), r#""video_top.global";q=1000"#);
         let lines = fields(&decision, XRateLimitReset::Delta);

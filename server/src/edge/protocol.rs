@@ -176,12 +176,8 @@ impl From<&CheckError> for Fault {
             CheckError::UnknownPolicy { .. } => Fault::UnknownPolicy,
             CheckError::Store(error) if error.is_transient() => Fault::StoreSilent,
             CheckError::Store(_) => Fault::StoreRefuses,
-            CheckError::Subject(_)
-            | CheckError::Region(_)
-            | CheckError::Id(_)
-            | CheckError::Policy(_)
-            | CheckError::IdNeeded
-            | CheckError::NothingToRefund => Fault::Malformed,
+            // What else there is, is wrong with the question.
+            _ => Fault::Malformed,
         }
     }
 }

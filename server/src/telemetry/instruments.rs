@@ -270,19 +270,13 @@ mod tests {
     use tidegate::store::ShardId;
 
     fn outage() -> Decision {
-        Decision::Denied(Denial {
-            facts: DecisionFacts {
-                policy: PolicyName::new("payments").unwrap(),
-                subject: Subject::new("secret-key-1").unwrap(),
-                region: None,
-                cost: 1,
-                id: ChargeId::new("id-1").unwrap(),
-                degraded: true,
-                source: Source::Outage,
-                ceilings: Vec::new(),
-            },
-            retry: None,
-        })
+        let mut facts = DecisionFacts::new(
+            PolicyName::new("payments").unwrap(),
+            Subject::new("secret-key-1").unwrap(),
+            ChargeId::new("id-1").unwrap(),
+        );
+        (facts.degraded, facts.source) = (true, Source::Outage);
+        Decision::Denied(Denial::new(facts, None))
     }
 
     #[test]
@@ -314,12 +308,10 @@ mod tests {
 
     #[test]
     fn the_local_stages_figures_are_shown_as_they_are() {
-        let stats = StageStats {
-            degraded: vec![(OutageReason::BreakerOpen, 3)],
-            breakers: vec![(ShardId::new(2), BreakerState::Open)],
-            waiting: 5,
-            ..StageStats::default()
-        };
+        let mut stats = StageStats::default();
+        stats.degraded = vec![(OutageReason::BreakerOpen, 3)];
+        stats.breakers = vec![(ShardId::new(2), BreakerState::Open)];
+        stats.waiting = 5;
         let it = Instruments::default();
         let text = it.encode(0, &Readiness::Ready, Some(&stats)).unwrap();
         for line in [

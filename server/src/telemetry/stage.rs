@@ -34,9 +34,9 @@ pub(super) struct StageInstruments {
     leases_granted: Total,
     lease_units_granted: Total,
     lease_units_returned: Total,
-    refunds_of_the_gone: Total,
-    charges_of_the_gone: Total,
-    news_dropped: Total,
+    cancelled_refunded: Total,
+    cancelled_kept: Total,
+    invalidations_dropped: Total,
     waiting: Gauge,
     subjects: Gauge,
     nodes: Gauge,
@@ -77,19 +77,19 @@ impl StageInstruments {
                 &self.lease_units_returned,
             ),
             (
-                "refunds_of_the_gone",
-                "Charges given back because their caller had gone",
-                &self.refunds_of_the_gone,
+                "cancelled_refunded",
+                "Charges given back because their check was cancelled",
+                &self.cancelled_refunded,
             ),
             (
-                "charges_of_the_gone",
-                "Charges of gone callers that no log holds by their id",
-                &self.charges_of_the_gone,
+                "cancelled_kept",
+                "Charges of cancelled checks that no log holds by their id",
+                &self.cancelled_kept,
             ),
             (
-                "fleet_news_dropped",
-                "News for the other nodes dropped because too many waited",
-                &self.news_dropped,
+                "fleet_invalidations_dropped",
+                "Invalidations for the other nodes dropped because too many waited",
+                &self.invalidations_dropped,
             ),
         ];
         for (name, help, total) in totals {
@@ -142,9 +142,9 @@ impl StageInstruments {
         raise(&self.leases_granted, stats.leases_granted);
         raise(&self.lease_units_granted, stats.lease_units_granted);
         raise(&self.lease_units_returned, stats.lease_units_returned);
-        raise(&self.refunds_of_the_gone, stats.refunds_of_the_gone);
-        raise(&self.charges_of_the_gone, stats.charges_of_the_gone);
-        raise(&self.news_dropped, stats.news_dropped);
+        raise(&self.cancelled_refunded, stats.cancelled_refunded);
+        raise(&self.cancelled_kept, stats.cancelled_kept);
+        raise(&self.invalidations_dropped, stats.invalidations_dropped);
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.waiting.set(signed(stats.waiting));
         self.subjects.set(signed(stats.subjects));

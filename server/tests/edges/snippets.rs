@@ -42,7 +42,8 @@ async fn asks_as_documented(program: &str, package: &str, file: &str) {
     let other = "version: 1\npolicies: {other: {algorithm: sliding_log, global: 1/s}}";
     server
         .limiter
-        .replace_policies(Config::parse(other).unwrap().policies);
+        .replace_policies(Config::parse(other).unwrap().policies)
+        .unwrap();
     let (code, told) = ask(&["key-1", "us"]).await;
     assert!(code != Some(0) && !told.contains("denied"), "{told}");
 }

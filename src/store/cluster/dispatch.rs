@@ -116,7 +116,9 @@ impl Dispatcher {
             may_have_run: false,
             pause: PAUSE_MIN,
         };
-        let value = attempts.run(waits).await?;
+        // On the heap, so that programs which wrap a check in futures of their own stay within the
+        // compiler's depth limit.
+        let value = Box::pin(attempts.run(waits)).await?;
         Ok(Reply {
             value,
             resent: attempts.may_have_run,

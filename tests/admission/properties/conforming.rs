@@ -88,10 +88,8 @@ fn conforming_clients(seed: u64, clients: u64) {
         let nodes = 1 + dice.roll(3) as usize;
         // With the denial cache on, a lone client's refused check asks the store, which would hide
         // a node ceiling that is too strict: in half of the schedules that ceiling has the last word.
-        let stage = LocalStage {
-            denial_cache: !dice.one_in(2),
-            ..LocalStage::default()
-        };
+        let mut stage = LocalStage::default();
+        stage.denial_cache = !dice.one_in(2);
         let world = World::new(&[policy], nodes, &stage);
         for node in &world.nodes {
             let delay = MS * dice.roll(3) as u32;

@@ -96,14 +96,12 @@ fn plan(dice: &mut Dice, secs: u64, faults: bool) -> Plan {
         policy = leased(policy, 20 + dice.roll(200), 1 + dice.roll(500) as u16);
     }
     policy = on_outage(policy, *dice.pick(&[OnOutage::Deny, OnOutage::Local]));
-    let stage = LocalStage {
-        denial_cache: !dice.one_in(4),
-        node_ceiling: !dice.one_in(4),
-        lanes: !dice.one_in(4),
-        lane_waiting_max: if faults { 4 } else { 4_096 },
-        batch_len_max: 1 + dice.roll(20) as usize,
-        ..LocalStage::default()
-    };
+    let mut stage = LocalStage::default();
+    stage.denial_cache = !dice.one_in(4);
+    stage.node_ceiling = !dice.one_in(4);
+    stage.lanes = !dice.one_in(4);
+    stage.lane_waiting_max = if faults { 4 } else { 4_096 };
+    stage.batch_len_max = 1 + dice.roll(20) as usize;
     Plan {
         policy,
         stage,

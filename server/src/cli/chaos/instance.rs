@@ -32,7 +32,7 @@ async fn carry_out(plan: LoadPlan, orders: Orders) -> Outcome {
         .clock(clock.clone())
         .deadline(std::time::Duration::from_millis(plan.deadline_ms));
     if plan.local_stage {
-        builder = builder.local_stage(LocalStage::default());
+        builder = builder.local_stage(LocalStage::default()).nodes(1);
     }
     let limiter = builder.build().map_err(|e| wrong(&e))?;
     let served = serve(limiter, &clock, plan, orders, ClusterStore::restored).await;

@@ -82,8 +82,10 @@ impl Watch {
                     tracing::info!(%file, policies, "policies are read again: nothing changed");
                     return;
                 }
-                limiter.replace_policies(config.policies);
-                tracing::info!(%file, policies, "new policies are in force");
+                match limiter.replace_policies(config.policies) {
+                    Ok(()) => tracing::info!(%file, policies, "new policies are in force"),
+                    Err(error) => tracing::error!(%file, %error, "the policies stay as they were"),
+                }
             }
             Err(ConfigError::Invalid { faults, .. }) => {
                 for fault in faults.iter() {

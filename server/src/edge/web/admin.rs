@@ -34,8 +34,7 @@ async fn refunded<S: Store>(app: &App<S>, request: Request) -> Result<Cost, Prob
     let (head, body) = request.into_parts();
     authorized(&head.headers, &app.settings)?;
     let json = reading::body(&head.headers, body, &app.settings).await?;
-    let (check, units) = reading::refund(&json)?;
-    match app.limiter.refund(&check, units).await {
+    match app.limiter.refund(&reading::refund(&json)?).await {
         Ok(Refunded::Units(units)) => Ok(units),
         Ok(Refunded::NotFound) => Err(Problem::new(
             Fault::UnknownCharge,

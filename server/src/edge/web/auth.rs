@@ -71,13 +71,11 @@ fn asked(head: &Parts, settings: &ServerSettings) -> Result<Check, Problem> {
         Some(cost) => Some(cost),
         None => one(headers, COST_HEADER)?,
     };
-    reading::sane(Check {
-        policy,
-        subject: who(head, settings)?,
-        region,
-        cost: cost.as_deref().map_or(Ok(1), digits)?,
-        id: one(headers, ID_HEADER)?,
-    })
+    let mut check = Check::new(policy, who(head, settings)?);
+    check.region = region;
+    check.cost = cost.as_deref().map_or(Ok(1), digits)?;
+    check.id = one(headers, ID_HEADER)?;
+    reading::sane(check)
 }
 
 /// The subject that the proxy names, or the client's address.

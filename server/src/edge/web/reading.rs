@@ -11,7 +11,7 @@ use crate::edge::problem::Problem;
 use crate::edge::protocol::Fault;
 use tidegate::config::ServerSettings;
 use tidegate::limiter::CheckError;
-use tidegate::model::{Check, Cost, UNITS_MAX};
+use tidegate::model::{Check, Cost, Refund, UNITS_MAX};
 use tidegate::wire::{CheckBody, CostError, RefundBody};
 
 /// The longest text of an error that quotes what was sent, in characters.
@@ -142,11 +142,15 @@ pub(super) fn check(json: &[u8]) -> Result<Check, Problem> {
 ///
 /// # Errors
 /// 400 that names the member.
-pub(super) fn refund(json: &[u8]) -> Result<(Check, Option<Cost>), Problem> {
-    let (check, units) = decoded::<RefundBody>(json)?
-        .into_check()
-        .map_err(negative)?;
-    Ok((sane(check)?, units.map(cost).transpose()?))
+pub(super) fn refund(json: &[u8]) -> Result<Refund, Problem> {
+    let refund = decoded::<RefundBody>(json)?.into_refund();
+    let refund = refund.map_err(|CostError(given)| {
+        let rule = "a whole number from 1; leave it out to give back all";
+        Problem::malformed(format!("cost: {rule}, not {given}"))
+    })?;
+    refund.cost.map_or(Ok(0), |units| cost(units.get()))?;
+    sane_subject(&refund.subject)?;
+    Ok(refund)
 }
 
 /// Refuses what the limiter would take and the sender can't have meant.
@@ -155,14 +159,19 @@ pub(super) fn refund(json: &[u8]) -> Result<(Check, Option<Cost>), Problem> {
 /// 400 that names the member.
 pub(super) fn sane(check: Check) -> Result<Check, Problem> {
     cost(check.cost)?;
-    if check.subject.is_empty() {
+    sane_subject(&check.subject)?;
+    Ok(check)
+}
+
+fn sane_subject(subject: &str) -> Result<(), Problem> {
+    if subject.is_empty() {
         let detail = "subject: is empty; name who is limited (an API key, a user, an address)";
         return Err(Problem::malformed(detail));
     }
-    if check.subject.chars().any(char::is_control) {
+    if subject.chars().any(char::is_control) {
         return Err(Problem::malformed("subject: holds a control character"));
     }
-    Ok(check)
+    Ok(())
 }
 
 /// A cost within its bounds.
@@ -182,10 +191,9 @@ pub(super) fn fault(error: &CheckError) -> Problem {
     let member = match error {
         CheckError::Subject(_) => "subject: ",
         CheckError::Region(_) | CheckError::Policy(_) => "region: ",
-        CheckError::Id(_) | CheckError::IdNeeded => "id: ",
-        CheckError::NothingToRefund => "cost: ",
+        CheckError::Id(_) => "id: ",
         CheckError::UnknownPolicy { .. } => "policy: ",
-        CheckError::Store(_) => "",
+        _ => "",
     };
     Problem::new(Fault::from(error), format!("{member}{error}"))
 }

@@ -6,19 +6,12 @@
 //!
 //! Only for targets whose every ceiling is a sliding log: no other algorithm can date a charge.
 
-mod pool;
-mod sizing;
-
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use self::pool::LeasePool;
-use self::sizing::{Demand, Room, size};
-use super::sync;
-use super::target_state::TargetState;
+use super::lease_pool::{Lease, LeasePool};
+use super::lease_size::{Demand, Room, size};
 use crate::model::{Algorithm, ChargeId, Cost, LeaseRule, Micros, Target, Timestamp};
-
-pub(super) use pool::Lease;
 
 /// A target's lease, and what decides about the next.
 #[derive(Debug)]
@@ -27,6 +20,8 @@ pub(super) struct LeaseState {
     pool: LeasePool,
     demand: Demand,
     asking: AtomicBool,
+    /// How often what was charged for leases was forgotten.
+    resets: AtomicU64,
 }
 
 /// What spending left.
@@ -40,7 +35,7 @@ pub(super) struct Spent {
 
 impl LeaseState {
     /// For `target`, when its policy and its ceilings allow it.
-    pub(super) fn of(target: &Target) -> Option<Box<Self>> {
+    pub(super) fn of(target: &Target) -> Option<Arc<Self>> {
         let rule = target.policy.lease?;
         let fit = !target.ceilings.is_empty()
             && target
@@ -48,11 +43,12 @@ impl LeaseState {
                 .iter()
                 .all(|c| c.algorithm == Algorithm::SlidingLog && c.quota.limit() > 0);
         fit.then(|| {
-            Box::new(LeaseState {
+            Arc::new(LeaseState {
                 rule,
                 pool: LeasePool::default(),
                 demand: Demand::default(),
                 asking: AtomicBool::new(false),
+                resets: AtomicU64::new(0),
             })
         })
     }
@@ -99,11 +95,47 @@ impl LeaseState {
         self.demand.add(lease.newly_spent(rest));
         rest
     }
+
+    /// What was charged for the lease, or a part of it, is gone: nothing may be spent from it, nor
+    /// from the one that is being asked for.
+    pub(super) fn lose(&self) {
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        if let Some(current) = self.current() {
+            self.end(&current);
+        }
+    }
+
+    /// The next lease's size, when one is worth it now and nobody is asking for it: one of `nodes`
+    /// asks, and `rooms` are the ceilings' as far as all are known.
+    pub(super) fn claim(
+        self: &Arc<Self>,
+        now: Timestamp,
+        nodes: u32,
+        rooms: impl FnOnce() -> Option<Vec<Room>>,
+    ) -> Option<LeaseClaim> {
+        if self.asking.load(Ordering::Acquire) || !self.needs_another(now) {
+            return None;
+        }
+        let demand = self.demand.per_period();
+        if demand == 0 {
+            return None;
+        }
+        let units = size(demand, &self.rule, rooms()?, nodes)?;
+        let asking = &self.asking;
+        let claimed = asking.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
+        claimed.ok()?;
+        Some(LeaseClaim {
+            resets: self.resets.load(Ordering::Acquire),
+            state: Arc::clone(self),
+            units,
+            period: self.rule.period,
+        })
+    }
 }
 
 /// The right to ask for a target's next lease: one at a time.
 pub(super) struct LeaseClaim {
-    state: Arc<TargetState>,
+    state: Arc<LeaseState>,
     resets: u64,
     /// Units to ask for.
     pub units: Cost,
@@ -112,45 +144,9 @@ pub(super) struct LeaseClaim {
 }
 
 impl LeaseClaim {
-    /// The next lease's size, when `state` is worth one now and nobody is asking for it.
-    pub(super) fn of(state: &Arc<TargetState>, now: Timestamp, nodes: u32) -> Option<Self> {
-        let lease = state.lease.as_ref()?;
-        if lease.asking.load(Ordering::Acquire) || !lease.needs_another(now) {
-            return None;
-        }
-        let demand = lease.demand.per_period();
-        if demand == 0 {
-            return None;
-        }
-        let rooms = state
-            .ceilings
-            .iter()
-            .map(|ceiling| {
-                let left = ceiling.left()?;
-                let limit = ceiling.ceiling.quota.limit();
-                Some(Room {
-                    limit,
-                    remaining: left.remaining,
-                })
-            })
-            .collect::<Option<Vec<_>>>()?;
-        let units = size(demand, &lease.rule, rooms, nodes)?;
-        let claimed =
-            lease
-                .asking
-                .compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
-        claimed.ok()?;
-        Some(LeaseClaim {
-            resets: state.core.resets.load(Ordering::Acquire),
-            state: Arc::clone(state),
-            units,
-            period: lease.rule.period,
-        })
-    }
-
     /// Whether what is charged for it still counts: the subject was not reset meanwhile.
     pub(super) fn is_good(&self) -> bool {
-        self.state.core.resets.load(Ordering::Acquire) == self.resets
+        self.state.resets.load(Ordering::Acquire) == self.resets
     }
 
     /// The lease that a charge of these units under `id`, sent at `sent_at`, bought. It ends a
@@ -165,8 +161,6 @@ impl LeaseClaim {
 
 impl Drop for LeaseClaim {
     fn drop(&mut self) {
-        if let Some(lease) = &self.state.lease {
-            lease.asking.store(false, Ordering::Release);
-        }
+        self.state.asking.store(false, Ordering::Release);
     }
 }

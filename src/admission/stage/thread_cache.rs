@@ -9,27 +9,36 @@ use std::sync::atomic::Ordering;
 use twox_hash::XxHash3_64;
 
 use super::target_state::TargetState;
-use crate::model::{Micros, PolicyName, Region, Subject, Timestamp};
+use crate::model::{Check, Micros, PolicyName, Region, Subject, Timestamp};
 
-/// Rows of a thread's seats: a power of two. Made when first needed; with all seats taken a thread
+/// Rows of a thread's entries: a power of two. Made when first needed; with all of them full a thread
 /// holds about a megabyte.
 const ROWS: usize = 1_024;
 
-/// Seats of a row: states that meet in one don't drive each other out.
-const ROW_SEATS: usize = 4;
+/// Entries of a row: states that meet in one don't drive each other out.
+const ROW_LEN: usize = 4;
 
-/// A seat is renewed after so long, so that moka learns which states are in use.
+/// An entry is renewed after so long, so that moka learns which states are in use.
 const RENEWED_AFTER: Micros = Micros::from_secs(10);
 
 /// How a caller names a target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'a> {
+pub(super) struct Names<'a> {
     pub policy: &'a str,
     pub subject: &'a str,
     pub region: Option<&'a str>,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    /// As a check gives them.
+    pub(super) fn of(check: &'a Check) -> Self {
+        Names {
+            policy: &check.policy,
+            subject: &check.subject,
+            region: check.region.as_deref(),
+        }
+    }
+
     /// The hash of policy and subject.
     pub(super) fn subject_hash(&self, seed: u64) -> u64 {
         let subject = XxHash3_64::oneshot_with_seed(seed, self.subject.as_bytes());
@@ -38,7 +47,7 @@ impl Names<'_> {
 
     /// Where a thread keeps the state. Names that meet there are told apart by comparing them, so
     /// of policy and region, which are few, their ends are enough.
-    fn place_hash(&self, seed: u64) -> u64 {
+    fn entry_hash(&self, seed: u64) -> u64 {
         let subject = XxHash3_64::oneshot_with_seed(seed, self.subject.as_bytes());
         let few = end(self.policy) ^ self.region.map_or(1, end).rotate_left(32);
         (subject ^ few).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
@@ -59,9 +68,9 @@ fn end(name: &str) -> u64 {
 
 /// A state, and the names under which it was asked for. The names are this thread's own copies:
 /// answers that hold them then share no counter with other threads.
-pub(crate) struct Seat {
+pub(super) struct Entry {
     stage: u64,
-    seated_at: Timestamp,
+    kept_since: Timestamp,
     /// All names in one place, so that comparing them touches no other.
     spelled: Box<str>,
     subject_len: usize,
@@ -72,7 +81,7 @@ pub(crate) struct Seat {
     pub state: Arc<TargetState>,
 }
 
-impl Seat {
+impl Entry {
     fn is_of(&self, names: &Names<'_>) -> bool {
         let (subject, rest) = self.spelled.split_at(self.subject_len);
         let (policy, region) = rest.split_at(self.policy_len);
@@ -85,34 +94,34 @@ impl Seat {
     fn is_current(&self, revision: u64, now: Timestamp) -> bool {
         // A state that was retired has a number that no configuration has.
         self.state.revision.load(Ordering::Acquire) == revision
-            && now.since(self.seated_at) < RENEWED_AFTER
+            && now.since(self.kept_since) < RENEWED_AFTER
     }
 }
 
-/// Seats whose names' hashes begin alike. A hash of 0 is an empty seat's.
+/// Entries whose names' hashes begin alike. A hash of 0 is an empty one's.
 #[derive(Default)]
 struct Row {
-    hashes: [u64; ROW_SEATS],
-    seats: [Option<Box<Seat>>; ROW_SEATS],
-    /// Who makes room next.
+    hashes: [u64; ROW_LEN],
+    entries: [Option<Box<Entry>>; ROW_LEN],
+    /// Which makes room next.
     next: usize,
 }
 
 thread_local! {
-    static FRONT: RefCell<Vec<Row>> = const { RefCell::new(Vec::new()) };
+    static KNOWN: RefCell<Vec<Row>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One stage's part of the threads' fronts.
+/// One stage's part of what the threads keep.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front {
+pub(super) struct ThreadCache {
     /// Tells stages apart: a process may have several.
     stage: u64,
     seed: u64,
 }
 
-impl Front {
+impl ThreadCache {
     pub(super) fn new(stage: u64, seed: u64) -> Self {
-        Front { stage, seed }
+        ThreadCache { stage, seed }
     }
 
     /// Looks at the state of `names`, if this thread has it and it is current. `look` must not
@@ -122,31 +131,31 @@ impl Front {
         names: &Names<'_>,
         revision: u64,
         now: Timestamp,
-        look: impl FnOnce(&Seat) -> T,
+        look: impl FnOnce(&Entry) -> T,
     ) -> Option<T> {
-        let hash = names.place_hash(self.seed);
-        let seen = FRONT.try_with(|front| {
-            let front = front.try_borrow().ok()?;
-            let row = front.get(row_of(hash))?;
+        let hash = names.entry_hash(self.seed);
+        let seen = KNOWN.try_with(|known| {
+            let known = known.try_borrow().ok()?;
+            let row = known.get(row_of(hash))?;
             let place = row.hashes.iter().position(|h| *h == hash)?;
-            let seat = row.seats.get(place)?.as_ref()?;
-            if seat.stage != self.stage || !seat.is_of(names) {
+            let entry = row.entries.get(place)?.as_ref()?;
+            if entry.stage != self.stage || !entry.is_of(names) {
                 return None;
             }
-            seat.is_current(revision, now).then(|| look(seat))
+            entry.is_current(revision, now).then(|| look(entry))
         });
         seen.ok().flatten()
     }
 
     /// Keeps `state` for this thread, in the place of whatever has it.
-    pub(super) fn seat(&self, names: &Names<'_>, now: Timestamp, state: &Arc<TargetState>) {
+    pub(super) fn keep(&self, names: &Names<'_>, now: Timestamp, state: &Arc<TargetState>) {
         let Some((policy, subject, region)) = own_copies(names) else {
             return;
         };
-        let hash = names.place_hash(self.seed);
-        let seat = Box::new(Seat {
+        let hash = names.entry_hash(self.seed);
+        let entry = Box::new(Entry {
             stage: self.stage,
-            seated_at: now,
+            kept_since: now,
             spelled: [
                 names.subject,
                 names.policy,
@@ -162,30 +171,29 @@ impl Front {
             state: Arc::clone(state),
         });
         // Dropped after the borrow: a state's end may run anything.
-        let before = FRONT.try_with(|front| {
-            let mut front = front.try_borrow_mut().ok()?;
-            if front.is_empty() {
-                front.resize_with(ROWS, Row::default);
+        let before = KNOWN.try_with(|known| {
+            let mut known = known.try_borrow_mut().ok()?;
+            if known.is_empty() {
+                known.resize_with(ROWS, Row::default);
             }
-            front.get_mut(row_of(hash))?.take(hash, seat)
+            known.get_mut(row_of(hash))?.put(hash, entry)
         });
         drop(before);
     }
 }
 
 impl Row {
-    /// Seats it: where the same hash sits, else where nobody does, else by turns. Returns whoever
-    /// had to go.
-    fn take(&mut self, hash: u64, seat: Box<Seat>) -> Option<Box<Seat>> {
+    /// Puts it where the same hash is, else where none is, else by turns. Returns whatever was there.
+    fn put(&mut self, hash: u64, entry: Box<Entry>) -> Option<Box<Entry>> {
         let same = self.hashes.iter().position(|h| *h == hash);
         let place = same
             .or_else(|| self.hashes.iter().position(|h| *h == 0))
             .unwrap_or_else(|| {
-                self.next = (self.next + 1) % ROW_SEATS;
+                self.next = (self.next + 1) % ROW_LEN;
                 self.next
             });
         *self.hashes.get_mut(place)? = hash;
-        self.seats.get_mut(place)?.replace(seat)
+        self.entries.get_mut(place)?.replace(entry)
     }
 }
 

@@ -1,13 +1,29 @@
 //! What one node may send for a ceiling. A client that keeps to the limit in every window has sent
 //! `A(s,t) <= L + (L/W)(t-s)` between any two instants (it fits whole windows, and a part of one),
-//! so a meter with burst L and rate L/W never refuses it; a flood it cuts before it costs a call.
-//! Never admits, and never holds a client's tokens for what the store refused longer than the
-//! store itself would refuse.
+//! so a meter with burst L and rate L/W never denies it; a flood it cuts before it costs a call.
+//! Never admits, and never holds a client's tokens for what the store denied longer than the
+//! store itself would deny.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::meter::{Meter, MeterRate, Refusal};
+use super::meter::{Meter, MeterRate, NoRoom};
 use crate::model::{Algorithm, Ceiling, Cost, Micros, Timestamp};
+
+/// Which ceilings' meters a check's units were taken from: a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken(u8);
+
+impl Taken {
+    /// Also from the ceiling numbered `n`.
+    pub(super) fn add(&mut self, n: usize) {
+        self.0 |= 1 << n;
+    }
+
+    /// Whether from the ceiling numbered `n`.
+    pub(super) fn holds(self, n: usize) -> bool {
+        self.0 & (1 << n) != 0
+    }
+}
 
 /// One ceiling's part of what this node may send.
 #[derive(Debug)]
@@ -15,7 +31,7 @@ pub(super) struct NodeCeiling {
     /// Absent when the ceiling is too large or too small to be metered: then all may pass.
     rate: Option<MeterRate>,
     meter: Meter,
-    /// Units of denied checks that come back when the store's refusal ends.
+    /// Units of denied checks that come back when the store's denial ends.
     held: AtomicU64,
     held_until: AtomicU64,
 }
@@ -48,8 +64,8 @@ impl NodeCeiling {
         }
         match self.meter.take(rate, now, cost) {
             Ok(()) => Ok(true),
-            Err(Refusal::TooMuch) => Ok(false),
-            Err(Refusal::For(wait)) => Err(wait),
+            Err(NoRoom::TooMuch) => Ok(false),
+            Err(NoRoom::For(wait)) => Err(wait),
         }
     }
 
@@ -60,7 +76,7 @@ impl NodeCeiling {
         }
     }
 
-    /// The units of a check that the store refused until `retry_at`, and with it every cost: they
+    /// The units of a check that the store denied until `retry_at`, and with it every cost: they
     /// come back then, so that the flood goes on being cut until then.
     pub(super) fn give_back_at(&self, retry_at: Timestamp, cost: Cost) {
         if self.rate.is_none() {
@@ -141,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_beyond_the_ceiling_is_the_stores_to_refuse() {
+    fn a_cost_beyond_the_ceiling_is_the_stores_to_deny() {
         let node = NodeCeiling::new(&ceiling(Algorithm::SlidingLog, 10));
         assert_eq!(node.take(at(0), 11), Ok(false));
         assert_eq!(node.take(at(0), 10), Ok(true));

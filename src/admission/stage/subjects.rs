@@ -3,18 +3,15 @@
 //! never relies on moka's clock: an instant in a state is checked against the limiter's.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use moka::Equivalent;
 use moka::sync::Cache;
-use tokio::sync::Notify;
 
-use super::front::Names;
-use super::lane::Lane;
-use super::lease::LeaseState;
+use super::ceiling_state::CeilingState;
 use super::options::LocalStage;
-use super::target_state::{CeilingState, SubjectCore, TargetState};
+use super::target_state::TargetState;
+use super::thread_cache::Names;
 use crate::model::{Ceiling, Policy, PolicyName, Scope, Subject, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +68,7 @@ impl Hasher for Hashed {
 /// One subject's states under one policy.
 struct SubjectState {
     policy: Arc<Policy>,
-    core: Arc<SubjectCore>,
+    global: Option<Arc<CeilingState>>,
     targets: RwLock<Targets>,
 }
 
@@ -87,10 +84,7 @@ impl SubjectState {
         let global = global_of(target).map(|ceiling| Arc::new(CeilingState::new(ceiling)));
         SubjectState {
             policy: Arc::clone(&target.policy),
-            core: Arc::new(SubjectCore {
-                resets: AtomicU64::new(0),
-                global,
-            }),
+            global,
             targets: RwLock::default(),
         }
     }
@@ -102,7 +96,7 @@ impl SubjectState {
             || (ours.on_outage == theirs.on_outage
                 && ours.clock == theirs.clock
                 && ours.lease == theirs.lease);
-        let global = self.core.global.as_ref().map(|c| c.ceiling);
+        let global = self.global.as_ref().map(|c| c.ceiling);
         same_policy && global == global_of(target)
     }
 
@@ -127,9 +121,18 @@ impl SubjectState {
         if known.are_retired || known.states.len() >= regions_max {
             return None;
         }
-        let state = Arc::new(new_target(target, &self.core, leases));
+        let state = self.new_target(target, leases);
         known.states.push(Arc::clone(&state));
         Some(state)
+    }
+
+    fn new_target(&self, target: &Target, leases: bool) -> Arc<TargetState> {
+        let state = |ceiling: &Ceiling| match (ceiling.scope, &self.global) {
+            (Scope::Global, Some(global)) => Arc::clone(global),
+            _ => Arc::new(CeilingState::new(*ceiling)),
+        };
+        let ceilings = target.ceilings.iter().map(state).collect();
+        Arc::new(TargetState::new(target.clone(), ceilings, leases))
     }
 
     fn retire(&self) {
@@ -142,27 +145,6 @@ impl SubjectState {
 fn global_of(target: &Target) -> Option<Ceiling> {
     let mut ceilings = target.ceilings.iter();
     ceilings.find(|c| c.scope == Scope::Global).copied()
-}
-
-fn new_target(target: &Target, core: &Arc<SubjectCore>, leases: bool) -> TargetState {
-    let ceilings = target
-        .ceilings
-        .iter()
-        .map(|ceiling| match (ceiling.scope, &core.global) {
-            (Scope::Global, Some(global)) => Arc::clone(global),
-            _ => Arc::new(CeilingState::new(*ceiling)),
-        })
-        .collect();
-    TargetState {
-        lease: leases.then(|| LeaseState::of(target)).flatten(),
-        target: Arc::new(target.clone()),
-        ceilings,
-        core: Arc::clone(core),
-        revision: AtomicU64::new(0),
-        lane: Lane::default(),
-        beside_ended: Notify::new(),
-        asking: AtomicBool::new(false),
-    }
 }
 
 /// The states of one stage.
@@ -204,8 +186,7 @@ impl Subjects {
         };
         fits(&subject).unwrap_or_else(|| {
             let fresh = Arc::new(SubjectState::new(target));
-            let state = fits(&fresh)
-                .unwrap_or_else(|| Arc::new(new_target(target, &fresh.core, self.leases)));
+            let state = fits(&fresh).unwrap_or_else(|| fresh.new_target(target, self.leases));
             subject.retire();
             self.cache.insert(key, fresh);
             state

@@ -8,6 +8,7 @@ use crate::model::Micros;
 /// What a [`crate::Limiter`] does before it asks a shared store, and how far it goes. Every stage
 /// can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LocalStage {
     /// Whether denials are remembered.
     pub denial_cache: bool,
@@ -25,10 +26,10 @@ pub struct LocalStage {
     /// Regions of one subject whose state is held at most (1..=1,024).
     pub regions_per_subject_max: usize,
     /// How long a denial is believed without asking again, at most: the bound within which a
-    /// refund, a reset or a raised limit on another node is seen even when its news got lost.
+    /// refund, a reset or a raised limit on another node is seen even when its invalidation got lost.
     pub denial_trust_max: Micros,
     /// The same for a denial that left room for a smaller cost: others may use that room, and so
-    /// move the instant at which the refused one would be admitted.
+    /// move the instant at which the denied one would be admitted.
     pub denial_moving_trust_max: Micros,
     /// Different costs whose denial is remembered for each ceiling (1..=64).
     pub denial_costs_max: usize,
@@ -45,9 +46,6 @@ pub struct LocalStage {
     pub lane_calls_max: usize,
     /// The shards' breakers.
     pub breaker: BreakerOptions,
-    /// How many nodes share the ceilings while the store hasn't told: what `on_outage: local`
-    /// divides by, at least (1..=1,000,000).
-    pub nodes_min: u32,
 }
 
 impl Default for LocalStage {
@@ -69,13 +67,13 @@ impl Default for LocalStage {
             batch_wait_max: Duration::from_millis(1),
             lane_calls_max: 128,
             breaker: BreakerOptions::default(),
-            nodes_min: 1,
         }
     }
 }
 
 /// A bound that is out of its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("the local stage's {name} is out of bounds: from {min} to {max}")]
 pub struct LocalStageError {
     /// Which.
@@ -125,7 +123,6 @@ impl LocalStage {
             ("batch_len_max", self.batch_len_max as u64, 1, 1_000),
             ("batch_wait_max (us)", wait_us, 1, 1_000_000),
             ("lane_calls_max", self.lane_calls_max as u64, 1, 4_096),
-            ("nodes_min", u64::from(self.nodes_min), 1, 1_000_000),
             (
                 "breaker failures_max",
                 u64::from(self.breaker.failures_max),

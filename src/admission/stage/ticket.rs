@@ -1,10 +1,10 @@
-//! One waiting check's place: where its answer is put, and where it says that it has gone.
-//! Never loses an answer in silence: whoever puts it or leaves it learns who has it.
+//! Where a pending check's answer is put, and where its caller cancels it. Never loses an answer in
+//! silence: whoever puts it or cancels learns who has it.
 //!
 //! ```text
-//! Waiting  => (Sent | Gone)       claimed for a call; or its caller left, and it is never sent
-//! Sent     => (Answered | Gone)   answered; or its caller left, and the answer comes too late
-//! Answered => Taken               read by its caller, or by its caller's leaving
+//! Waiting  => (Sent | Cancelled)       claimed for a call; or cancelled, and it is never sent
+//! Sent     => (Answered | Cancelled)   answered; or cancelled, and the answer comes too late
+//! Answered => Taken                    read by its caller, or by its caller's cancelling
 //! ```
 
 use std::sync::{Arc, PoisonError};
@@ -20,15 +20,15 @@ enum State<A> {
     Sent(Option<Waker>),
     Answered(A),
     Taken,
-    Gone { keeps: bool },
+    Cancelled { keeps: bool },
 }
 
-/// What a caller that leaves finds.
+/// What a caller that cancels finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Left<A> {
+pub(crate) enum Cancelled<A> {
     /// It was not sent and never will be.
     Unsent,
-    /// It was sent; the answer will find its caller gone.
+    /// It was sent; the answer will find it cancelled.
     InFlight,
     /// The answer had come, unread.
     Answered(A),
@@ -39,7 +39,7 @@ impl<A> Ticket<A> {
         Arc::new(Ticket(Mutex::new(State::Waiting(None))))
     }
 
-    /// Claims it for a call: false when its caller has gone.
+    /// Claims it for a call: false when it was cancelled.
     pub(crate) fn claim(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *state {
@@ -54,13 +54,13 @@ impl<A> Ticket<A> {
     /// Puts the answer there, also for one that was never claimed.
     ///
     /// # Errors
-    /// When the caller has gone: the answer comes back, with whether the caller keeps what it
+    /// When it was cancelled: the answer comes back, with whether the caller keeps what it
     /// charged.
     pub(crate) fn deliver(&self, answer: A) -> Result<(), (A, bool)> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waker = match &mut *state {
             State::Waiting(waker) | State::Sent(waker) => waker.take(),
-            State::Gone { keeps } => return Err((answer, *keeps)),
+            State::Cancelled { keeps } => return Err((answer, *keeps)),
             State::Answered(_) | State::Taken => return Err((answer, false)),
         };
         *state = State::Answered(answer);
@@ -85,24 +85,24 @@ impl<A> Ticket<A> {
                 State::Answered(answer) => Poll::Ready(answer),
                 _ => Poll::Pending,
             },
-            State::Taken | State::Gone { .. } => Poll::Pending,
+            State::Taken | State::Cancelled { .. } => Poll::Pending,
         }
     }
 
     /// The caller goes without an answer; `keeps` says that it acts as if it had been admitted, so
     /// that a charge that comes through late is rightly its own.
-    pub(crate) fn leave(&self, keeps: bool) -> Left<A> {
+    pub(crate) fn cancel(&self, keeps: bool) -> Cancelled<A> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *state, State::Gone { keeps }) {
-            State::Waiting(_) => Left::Unsent,
-            State::Sent(_) => Left::InFlight,
+        match std::mem::replace(&mut *state, State::Cancelled { keeps }) {
+            State::Waiting(_) => Cancelled::Unsent,
+            State::Sent(_) => Cancelled::InFlight,
             State::Answered(answer) => {
                 *state = State::Taken;
-                Left::Answered(answer)
+                Cancelled::Answered(answer)
             }
-            before @ (State::Taken | State::Gone { .. }) => {
+            before @ (State::Taken | State::Cancelled { .. }) => {
                 *state = before;
-                Left::Unsent
+                Cancelled::Unsent
             }
         }
     }

@@ -18,8 +18,8 @@ pub(crate) struct Lease {
     /// Spent before this instant only: the charge is dated no earlier.
     pub ends_at: Timestamp,
     left: AtomicU64,
-    /// Of those that were spent, the ones that [`Lease::newly_spent`] has told of.
-    told: AtomicU64,
+    /// Of those that were spent, the ones that [`Lease::newly_spent`] has returned.
+    seen: AtomicU64,
 }
 
 impl Lease {
@@ -30,7 +30,7 @@ impl Lease {
             granted,
             ends_at,
             left: AtomicU64::new(granted),
-            told: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
         }
     }
 
@@ -60,8 +60,8 @@ impl Lease {
     /// Units that were spent since this was last asked, when `rest` are left or closing it gave them.
     pub(crate) fn newly_spent(&self, rest: Cost) -> Cost {
         let spent = self.granted.saturating_sub(rest);
-        let told = self.told.fetch_max(spent, Ordering::AcqRel);
-        spent.saturating_sub(told)
+        let seen = self.seen.fetch_max(spent, Ordering::AcqRel);
+        spent.saturating_sub(seen)
     }
 
     /// Units that can still be spent.

@@ -65,7 +65,7 @@ impl Demand {
 pub(super) struct Room {
     /// The ceiling's limit.
     pub limit: u64,
-    /// Units left of it when the store last told.
+    /// Units left of it when the store last answered.
     pub remaining: u64,
 }
 

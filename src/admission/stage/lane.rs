@@ -1,13 +1,14 @@
-//! One target's lane: who may go alone, who waits, and who carries those that wait. Checks that
-//! find it idle go at once; those that arrive while a call is out wait for the next. Never sends
-//! anything itself, and never leaves one waiting without a carrier.
+//! One target's lane: who may go alone, who waits, and who drains those that wait. A check that
+//! finds it idle goes at once; those that arrive while a call is out go together in the next one,
+//! first come, first served. Never sends anything itself, and never leaves one waiting without a
+//! drain.
 //!
 //! ```text
-//! Idle             => Alone | Carried       a check goes alone; or one that waits needs a carrier
-//! Alone            => Idle | CarriedBeside  its call ended; or one waits beside it
-//! CarriedBeside    => Carried               the lone call ended
-//! Carried          => Idle                  nobody waits and nothing is out, or it was abandoned
-//! CarriedBeside    => Alone                 it was abandoned
+//! Idle           => Alone | Drained       a check goes alone; or one that waits needs a drain
+//! Alone          => Idle | DrainedBeside  its call ended; or one waits beside it
+//! DrainedBeside  => Drained               the lone call ended
+//! Drained        => Idle                  nobody waits and nothing is out, or it was abandoned
+//! DrainedBeside  => Alone                 it was abandoned
 //! ```
 
 use std::sync::OnceLock;
@@ -18,16 +19,16 @@ use super::sync::{AtomicU8, AtomicUsize, Ordering};
 
 const IDLE: u8 = 0;
 const ALONE: u8 = 1;
-const CARRIED: u8 = 2;
-const CARRIED_BESIDE: u8 = 3;
+const DRAINED: u8 = 2;
+const DRAINED_BESIDE: u8 = 3;
 
-/// Whether one that was put into the lane has a carrier.
+/// Whether one that was put into the lane has a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// Someone carries it.
-    Carried,
-    /// The caller must start a carrier.
-    NeedsCarrier,
+    /// One runs.
+    Drained,
+    /// The caller must start one.
+    NeedsDrain,
 }
 
 /// A lane. Most are never waited in, so the queue is made when it is first needed.
@@ -54,14 +55,14 @@ impl<T> Lane<T> {
         self.turn(IDLE, ALONE)
     }
 
-    /// The lone call ended; true when a carrier waits to hear it.
+    /// The lone call ended; true when a drain waits for that.
     pub(crate) fn end_alone(&self) -> bool {
-        // The carrier may come, or be abandoned, between the two: then it is tried again.
+        // The drain may come, or be abandoned, between the two: then it is tried again.
         loop {
             if self.turn(ALONE, IDLE) {
                 return false;
             }
-            if self.turn(CARRIED_BESIDE, CARRIED) {
+            if self.turn(DRAINED_BESIDE, DRAINED) {
                 return true;
             }
         }
@@ -83,19 +84,19 @@ impl<T> Lane<T> {
             return Err(item);
         }
         self.queue.get_or_init(Box::default).push(item);
-        Ok(self.find_carrier())
+        Ok(self.find_drain())
     }
 
     /// After the push: whoever made the lane idle before it saw the item, or we see it idle.
-    fn find_carrier(&self) -> Queued {
+    fn find_drain(&self) -> Queued {
         loop {
             let (from, to) = match self.phase.load(Ordering::Acquire) {
-                IDLE => (IDLE, CARRIED),
-                ALONE => (ALONE, CARRIED_BESIDE),
-                _ => return Queued::Carried,
+                IDLE => (IDLE, DRAINED),
+                ALONE => (ALONE, DRAINED_BESIDE),
+                _ => return Queued::Drained,
             };
             if self.turn(from, to) {
-                return Queued::NeedsCarrier;
+                return Queued::NeedsDrain;
             }
         }
     }
@@ -112,25 +113,25 @@ impl<T> Lane<T> {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Whether a lone call is out beside the carrier's.
-    pub(crate) fn is_beside(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == CARRIED_BESIDE
+    /// Whether a lone call is out beside the drain's.
+    pub(crate) fn has_lone_call(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == DRAINED_BESIDE
     }
 
-    /// The carrier found nobody waiting and has no call out; true when it may go. False: somebody
-    /// came meanwhile, and it carries on.
+    /// The drain found nobody waiting and has no call out; true when it may end. False: somebody
+    /// came meanwhile, and it goes on.
     pub(crate) fn retire(&self) -> bool {
-        if !self.turn(CARRIED, IDLE) {
+        if !self.turn(DRAINED, IDLE) {
             return false;
         }
-        // Who pushed before the exchange relied on us; who comes after it finds its own carrier.
+        // Who pushed before the exchange relied on us; who comes after it finds its own drain.
         let empty = self.queue.get().is_none_or(|queue| queue.is_empty());
-        empty || self.find_carrier() == Queued::Carried
+        empty || self.find_drain() == Queued::Drained
     }
 
-    /// The carrier ends before its work: whoever comes next finds the lane without one.
+    /// The drain ends before its work: whoever comes next finds the lane without one.
     pub(crate) fn abandon(&self) {
         // The lone call may end between the two: then it is tried again.
-        while !self.turn(CARRIED, IDLE) && !self.turn(CARRIED_BESIDE, ALONE) {}
+        while !self.turn(DRAINED, IDLE) && !self.turn(DRAINED_BESIDE, ALONE) {}
     }
 }

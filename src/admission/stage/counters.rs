@@ -13,6 +13,7 @@ const STRIPES: usize = 16;
 
 /// Why a check was decided without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OutageReason {
     /// The shard is left alone by its breaker.
     BreakerOpen,
@@ -46,6 +47,7 @@ impl OutageReason {
 
 /// A moment's reading of the local stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StageStats {
     /// Checks answered, by the part that answered, in the order of [`Source::ALL`].
     pub by_source: Vec<(Source, u64)>,
@@ -63,16 +65,16 @@ pub struct StageStats {
     pub lease_units_granted: u64,
     /// Units of those that were handed back unspent.
     pub lease_units_returned: u64,
-    /// Charges given back because their caller had gone.
-    pub refunds_of_the_gone: u64,
-    /// Charges of gone callers that can't be given back: no log holds their id.
-    pub charges_of_the_gone: u64,
+    /// Charges given back because their check was cancelled.
+    pub cancelled_refunded: u64,
+    /// Charges of cancelled checks that can't be given back: no log holds their id.
+    pub cancelled_kept: u64,
     /// Subjects whose state is held now, of all policies.
     pub subjects: u64,
     /// Nodes that share the ceilings, as far as is known.
     pub nodes: u32,
-    /// News for the other nodes that were dropped because too many waited.
-    pub news_dropped: u64,
+    /// Invalidations for the other nodes that were dropped because too many waited.
+    pub invalidations_dropped: u64,
     /// Each shard's breaker.
     pub breakers: Vec<(ShardId, BreakerState)>,
 }
@@ -87,14 +89,14 @@ struct Stripe {
 pub(super) struct Counters {
     stripes: Box<[CachePadded<Stripe>]>,
     degraded: [AtomicU64; OutageReason::ALL.len()],
-    pub calls: AtomicU64,
-    pub checks_in_calls: AtomicU64,
+    calls: AtomicU64,
+    checks_in_calls: AtomicU64,
     pub waiting: AtomicUsize,
-    pub leases_granted: AtomicU64,
-    pub lease_units_granted: AtomicU64,
+    leases_granted: AtomicU64,
+    lease_units_granted: AtomicU64,
     pub lease_units_returned: AtomicU64,
-    pub refunds_of_the_gone: AtomicU64,
-    pub charges_of_the_gone: AtomicU64,
+    pub cancelled_refunded: AtomicU64,
+    pub cancelled_kept: AtomicU64,
 }
 
 impl Default for Counters {
@@ -108,8 +110,8 @@ impl Default for Counters {
             leases_granted: AtomicU64::new(0),
             lease_units_granted: AtomicU64::new(0),
             lease_units_returned: AtomicU64::new(0),
-            refunds_of_the_gone: AtomicU64::new(0),
-            charges_of_the_gone: AtomicU64::new(0),
+            cancelled_refunded: AtomicU64::new(0),
+            cancelled_kept: AtomicU64::new(0),
         }
     }
 }
@@ -124,6 +126,19 @@ impl Counters {
     /// A check was decided without the store.
     pub(super) fn degraded(&self, reason: OutageReason) {
         self.degraded[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call was sent that carried so many requests.
+    pub(super) fn called(&self, requests: usize) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let sent = &self.checks_in_calls;
+        sent.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
+    /// A lease of `units` was granted.
+    pub(super) fn lease_granted(&self, units: u64) {
+        self.leases_granted.fetch_add(1, Ordering::Relaxed);
+        self.lease_units_granted.fetch_add(units, Ordering::Relaxed);
     }
 
     /// What was counted; the caller adds what it knows itself.
@@ -147,8 +162,8 @@ impl Counters {
             leases_granted: get(&self.leases_granted),
             lease_units_granted: get(&self.lease_units_granted),
             lease_units_returned: get(&self.lease_units_returned),
-            refunds_of_the_gone: get(&self.refunds_of_the_gone),
-            charges_of_the_gone: get(&self.charges_of_the_gone),
+            cancelled_refunded: get(&self.cancelled_refunded),
+            cancelled_kept: get(&self.cancelled_kept),
             ..StageStats::default()
         }
     }

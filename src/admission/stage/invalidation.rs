@@ -1,8 +1,8 @@
-//! The other nodes, as far as this one needs them: how many live, and news of what must not be
-//! believed any more. Never waits for them: what a check needs is a number that is there, and a
+//! The other nodes, as far as this one needs them: how many live, and invalidations of what must not
+//! be believed any more. Never waits for them: what a check needs is a number that is there, and a
 //! queue that it puts into.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::queue::ArrayQueue;
 use tokio::sync::Notify;
@@ -29,15 +29,15 @@ pub(crate) enum Cause {
     Reset,
 }
 
-/// News that wait to be told, at most: beyond it they are dropped, and what the others remember
+/// Invalidations that wait to be sent, at most: beyond it they are dropped, and what the others remember
 /// ends by itself within `denial_trust_max`.
 const OUTBOX_LEN_MAX: usize = 4_096;
 
-/// What is known of the fleet, and what it is to be told.
+/// What is known of the fleet, and what is to be sent to it.
 #[derive(Debug)]
 pub(crate) struct FleetView {
     live: AtomicU32,
-    joined: AtomicU32,
+    joined: AtomicBool,
     outbox: ArrayQueue<Invalidation>,
     pub filled: Notify,
     dropped: AtomicU64,
@@ -47,7 +47,7 @@ impl Default for FleetView {
     fn default() -> Self {
         FleetView {
             live: AtomicU32::new(0),
-            joined: AtomicU32::new(0),
+            joined: AtomicBool::new(false),
             outbox: ArrayQueue::new(OUTBOX_LEN_MAX),
             filled: Notify::new(),
             dropped: AtomicU64::new(0),
@@ -62,59 +62,59 @@ impl FleetView {
     }
 
     /// So many live.
-    pub(crate) fn counted(&self, live: u32) {
+    pub(crate) fn set_live(&self, live: u32) {
         self.live.store(live, Ordering::Relaxed);
     }
 
-    /// Somebody carries the news from now on, or no more.
-    pub(crate) fn carried(&self, is_carried: bool) {
-        self.joined.store(u32::from(is_carried), Ordering::Relaxed);
+    /// Somebody sends the invalidations from now on, or no more.
+    pub(crate) fn set_joined(&self, joined: bool) {
+        self.joined.store(joined, Ordering::Relaxed);
     }
 
-    /// Tells the others, soon and without waiting.
-    pub(super) fn announce(&self, news: Invalidation) {
-        if self.joined.load(Ordering::Relaxed) == 0 {
+    /// Has it sent to the others, soon and without waiting.
+    pub(super) fn announce(&self, invalidation: Invalidation) {
+        if !self.joined.load(Ordering::Relaxed) {
             return;
         }
-        if self.outbox.push(news).is_err() {
+        if self.outbox.push(invalidation).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         self.filled.notify_one();
     }
 
-    /// The next news to tell.
+    /// The next to send.
     pub(crate) fn next(&self) -> Option<Invalidation> {
         self.outbox.pop()
     }
 
-    /// News that nobody was told.
+    /// Those that were never sent.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Messages hold several news; none is longer than this, but for one with a long subject.
+/// A message holds several invalidations; none is longer than this, but for one with a long subject.
 const MESSAGE_LEN_MAX: usize = 8_192;
 
-/// Encodes news as one message: the sender's number, then for each a letter for the cause, the
+/// Encodes invalidations as one message: the sender's number, then for each a letter for the cause, the
 /// units given back in eight bytes, the policy with its length in one, the subject with its length
 /// in two. Numbers are little-endian.
-/// Takes from `next` until the message is long enough; `None` when there is nothing to tell.
+/// Takes from `next` until the message is long enough; `None` when there is nothing to send.
 pub(crate) fn encode(
     sender: u64,
     mut next: impl FnMut() -> Option<Invalidation>,
 ) -> Option<Vec<u8>> {
     let mut message = sender.to_le_bytes().to_vec();
     while message.len() < MESSAGE_LEN_MAX {
-        let Some(news) = next() else {
+        let Some(each) = next() else {
             break;
         };
-        let (policy, subject) = (news.policy.as_str(), news.subject.as_str());
+        let (policy, subject) = (each.policy.as_str(), each.subject.as_str());
         let lengths = (u8::try_from(policy.len()), u16::try_from(subject.len()));
         let (Ok(policy_len), Ok(subject_len)) = lengths else {
             continue;
         };
-        let (letter, units) = match news.cause {
+        let (letter, units) = match each.cause {
             Cause::Refunded(units) => (b'f', units),
             Cause::Reset => (b'r', 0),
         };
@@ -128,13 +128,13 @@ pub(crate) fn encode(
     (message.len() > 8).then_some(message)
 }
 
-/// Reads a message: who sent it, and what it tells. What makes no sense ends it: a later version's
-/// news are for later versions.
+/// Reads a message: who sent it, and what it holds. What makes no sense ends it: a later version's
+/// invalidations are for later versions.
 pub(crate) fn decode(message: &[u8]) -> Option<(u64, Vec<Invalidation>)> {
     let (sender, mut rest) = message.split_first_chunk::<8>()?;
     let mut all = Vec::new();
-    while let Some((news, after)) = decode_one(rest) {
-        all.push(news);
+    while let Some((each, after)) = decode_one(rest) {
+        all.push(each);
         rest = after;
     }
     Some((u64::from_le_bytes(*sender), all))
@@ -152,19 +152,19 @@ fn decode_one(rest: &[u8]) -> Option<(Invalidation, &[u8])> {
     let (policy, rest) = rest.split_at_checked(usize::from(*len))?;
     let (len, rest) = rest.split_first_chunk::<2>()?;
     let (subject, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
-    let news = Invalidation {
+    let invalidation = Invalidation {
         policy: PolicyName::new(std::str::from_utf8(policy).ok()?).ok()?,
         subject: Subject::new(std::str::from_utf8(subject).ok()?).ok()?,
         cause,
     };
-    Some((news, rest))
+    Some((invalidation, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn news(subject: &str, cause: Cause) -> Invalidation {
+    fn invalidation(subject: &str, cause: Cause) -> Invalidation {
         Invalidation {
             policy: PolicyName::new("video_top").unwrap(),
             subject: Subject::new(subject).unwrap(),
@@ -173,21 +173,21 @@ mod tests {
     }
 
     #[test]
-    fn news_are_read_as_they_were_told() {
-        let told = [
-            news("key-1", Cause::Reset),
-            news("", Cause::Refunded(1)),
-            news(&"ü".repeat(2_048), Cause::Refunded(1 << 40)),
+    fn what_is_read_is_what_was_sent() {
+        let sent = [
+            invalidation("key-1", Cause::Reset),
+            invalidation("", Cause::Refunded(1)),
+            invalidation(&"ü".repeat(2_048), Cause::Refunded(1 << 40)),
         ];
-        let mut queue = told.clone().into_iter();
+        let mut queue = sent.clone().into_iter();
         let message = encode(7, || queue.next()).unwrap();
-        assert_eq!(decode(&message), Some((7, told.to_vec())));
+        assert_eq!(decode(&message), Some((7, sent.to_vec())));
         assert_eq!(encode(7, || None), None);
     }
 
     #[test]
     fn a_message_that_makes_no_sense_is_read_as_far_as_it_does() {
-        let mut queue = [news("key-1", Cause::Reset)].into_iter();
+        let mut queue = [invalidation("key-1", Cause::Reset)].into_iter();
         let mut message = encode(7, || queue.next()).unwrap();
         message.extend_from_slice(b"f\xff short");
         assert_eq!(decode(&message).unwrap().1.len(), 1);
@@ -198,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn news_beyond_the_bound_are_dropped_and_counted() {
+    fn what_is_beyond_the_bound_is_dropped_and_counted() {
         let view = FleetView::default();
-        view.announce(news("unheard", Cause::Reset));
-        assert_eq!(view.next(), None, "nobody carries them yet");
-        view.carried(true);
+        view.announce(invalidation("unsent", Cause::Reset));
+        assert_eq!(view.next(), None, "nobody sends them yet");
+        view.set_joined(true);
         for _ in 0..OUTBOX_LEN_MAX + 3 {
-            view.announce(news("key-1", Cause::Reset));
+            view.announce(invalidation("key-1", Cause::Reset));
         }
         assert_eq!(view.dropped(), 3);
     }

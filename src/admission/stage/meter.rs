@@ -39,9 +39,9 @@ impl MeterRate {
     }
 }
 
-/// Why a meter has no room.
+/// Why a meter denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum NoRoom {
     /// There is room after this wait, if nothing else comes.
     For(Micros),
     /// It asks for more than the burst.
@@ -55,9 +55,9 @@ pub(super) struct Meter(AtomicU64);
 
 impl Meter {
     /// Takes `cost` units if there is room for them at `now`.
-    pub(super) fn take(&self, rate: MeterRate, now: Timestamp, cost: Cost) -> Result<(), Refusal> {
+    pub(super) fn take(&self, rate: MeterRate, now: Timestamp, cost: Cost) -> Result<(), NoRoom> {
         let (Some(quota), Ok(cost)) = (rate.quota(), u32::try_from(cost)) else {
-            return Err(Refusal::TooMuch);
+            return Err(NoRoom::TooMuch);
         };
         let Some(cost) = NonZeroU32::new(cost) else {
             return Ok(());
@@ -71,8 +71,8 @@ impl Meter {
             governor::RateLimiter::<_, _, _, NoOpMiddleware<Nanos>>::new(quota, at, StoppedClock);
         match limiter.check_n(cost) {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(until)) => Err(Refusal::For(until.wait_time_from(Nanos::new(0)).into())),
-            Err(_) => Err(Refusal::TooMuch),
+            Ok(Err(until)) => Err(NoRoom::For(until.wait_time_from(Nanos::new(0)).into())),
+            Err(_) => Err(NoRoom::TooMuch),
         }
     }
 
@@ -172,14 +172,14 @@ mod tests {
         assert_eq!(meter.take(rate, at(0), 3), Ok(()));
         assert_eq!(
             meter.take(rate, at(0), 1),
-            Err(Refusal::For(Micros::new(1_000)))
+            Err(NoRoom::For(Micros::new(1_000)))
         );
         assert_eq!(
             meter.take(rate, at(999), 1),
-            Err(Refusal::For(Micros::new(1)))
+            Err(NoRoom::For(Micros::new(1)))
         );
         assert_eq!(meter.take(rate, at(1_000), 1), Ok(()));
-        assert_eq!(meter.take(rate, at(1_000), 4), Err(Refusal::TooMuch));
+        assert_eq!(meter.take(rate, at(1_000), 4), Err(NoRoom::TooMuch));
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         meter.take(rate, at(9_000_000_000), 3).unwrap();
         assert_eq!(
             meter.take(rate, at(0), 1),
-            Err(Refusal::For(Micros::new(1_000)))
+            Err(NoRoom::For(Micros::new(1_000)))
         );
         assert_eq!(meter.take(rate, at(1_000), 1), Ok(()));
     }

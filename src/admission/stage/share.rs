@@ -9,12 +9,12 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::meter::{Meter, MeterRate, Refusal};
+use super::meter::{Meter, MeterRate, NoRoom};
 use crate::model::{Algorithm, Ceiling, Cost, Micros, Timestamp};
 
-/// What was left of a ceiling when the store last told.
+/// What was left of a ceiling when the store last answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct LastKnown {
     /// Units left.
     pub remaining: u64,
     /// When it is whole again if nothing more came.
@@ -26,7 +26,7 @@ pub(super) struct Left {
 pub(super) struct Share {
     meter: Meter,
     nodes: AtomicU32,
-    spent_since_told: AtomicU64,
+    spent_since_known: AtomicU64,
 }
 
 impl Share {
@@ -38,7 +38,7 @@ impl Share {
         &self,
         ceiling: &Ceiling,
         nodes: u32,
-        left: Option<Left>,
+        left: Option<LastKnown>,
         now: Timestamp,
         cost: Cost,
     ) -> Result<(), Option<Micros>> {
@@ -54,22 +54,22 @@ impl Share {
         if let Some(left) = known {
             let budget = left.remaining / u64::from(nodes.max(1));
             let more = |spent: u64| spent.checked_add(cost).filter(|sum| *sum <= budget);
-            self.spent_since_told
+            self.spent_since_known
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
                 .map_err(|_| Some(left.whole_at.since(now)))?;
         }
-        self.meter.take(rate, now, cost).map_err(|refusal| {
+        self.meter.take(rate, now, cost).map_err(|no_room| {
             if known.is_some() {
-                self.spent_since_told.fetch_sub(cost, Ordering::AcqRel);
+                self.spent_since_known.fetch_sub(cost, Ordering::AcqRel);
             }
-            match refusal {
-                Refusal::For(wait) => Some(wait),
-                Refusal::TooMuch => None,
+            match no_room {
+                NoRoom::For(wait) => Some(wait),
+                NoRoom::TooMuch => None,
             }
         })
     }
 
-    /// Another ceiling of the check refused: the units come back.
+    /// Another ceiling of the check denied it: the units come back.
     pub(super) fn give_back(&self, ceiling: &Ceiling, nodes: u32, cost: Cost) {
         if let Some(rate) = rate(ceiling, nodes) {
             self.meter.give_back(rate, cost);
@@ -77,14 +77,14 @@ impl Share {
         let less = |spent: u64| Some(spent.saturating_sub(cost));
         // The closure never declines, so there is no error to look at.
         let _ = self
-            .spent_since_told
+            .spent_since_known
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
-    /// The store told anew what is left.
-    pub(super) fn told(&self) {
-        if self.spent_since_told.load(Ordering::Relaxed) != 0 {
-            self.spent_since_told.store(0, Ordering::Relaxed);
+    /// The store said anew what is left.
+    pub(super) fn renew(&self) {
+        if self.spent_since_known.load(Ordering::Relaxed) != 0 {
+            self.spent_since_known.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_the_store_had_admitted_counts_until_the_ceiling_is_whole_again() {
         let (share, ceiling) = (Share::default(), ceiling(100));
-        let left = Some(Left {
+        let left = Some(LastKnown {
             remaining: 20,
             whole_at: at(50_000),
         });

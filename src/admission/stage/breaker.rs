@@ -15,6 +15,7 @@ use crate::store::{ShardId, StoreError};
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BreakerOptions {
     /// Failed calls in a row after which a shard is left alone (1..=1,000).
     pub failures_max: u32,
@@ -37,6 +38,7 @@ impl Default for BreakerOptions {
 
 /// What a breaker does with the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BreakerState {
     /// Lets it through.
     Closed,
@@ -101,7 +103,7 @@ impl Breaker {
     /// So often the store got over some trouble: when that is news, a cool-down is over, for
     /// what it waited for may have come. A probe that is out meanwhile may be waiting for what is
     /// gone: when it fails, the next one follows at once.
-    pub(super) fn hear(&self, recoveries: u64) {
+    pub(super) fn see_recoveries(&self, recoveries: u64) {
         if self.recoveries.load(Ordering::Relaxed) == recoveries {
             return;
         }
@@ -118,8 +120,8 @@ impl Breaker {
         }
     }
 
-    /// Whether a call would be refused now; takes no turn.
-    pub(super) fn refuses(&self, now: Timestamp) -> bool {
+    /// Whether a call would be denied now; takes no turn.
+    pub(super) fn denies(&self, now: Timestamp) -> bool {
         match self.word.load(Ordering::Acquire) {
             CLOSED => false,
             PROBING => true,
@@ -147,7 +149,7 @@ impl Breaker {
             recoveries: self.recoveries.load(Ordering::Relaxed),
             breaker: Arc::clone(self),
             is_probe,
-            is_told: false,
+            is_reported: false,
         })
     }
 
@@ -214,20 +216,20 @@ pub(super) struct Permit {
     /// The store's recoveries when it was given.
     recoveries: u64,
     is_probe: bool,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Permit {
     /// The call ended so at `now`. Errors that come from the caller's own side (a wrong password,
     /// a key of another kind) say nothing of the shard's health.
-    pub(super) fn tell<T>(mut self, result: &Result<T, StoreError>, now: Timestamp) {
+    pub(super) fn report<T>(mut self, result: &Result<T, StoreError>, now: Timestamp) {
         match result {
             Err(error) if error.is_transient() => {
-                self.is_told = true;
+                self.is_reported = true;
                 self.breaker.failed(&self, now, error);
             }
             _ => {
-                self.is_told = true;
+                self.is_reported = true;
                 self.breaker.succeeded(self.is_probe);
             }
         }
@@ -236,7 +238,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.is_probe && !self.is_told {
+        if self.is_probe && !self.is_reported {
             let next = open_until(Timestamp::default());
             self.breaker.word.store(next, Ordering::Release);
         }
@@ -268,7 +270,7 @@ mod tests {
         };
         let breaker = Breakers::new(options).of(ShardId::new(3));
         for _ in 0..5 {
-            breaker.permit(at(0)).unwrap().tell(&silence(), at(0));
+            breaker.permit(at(0)).unwrap().report(&silence(), at(0));
         }
         breaker
     }
@@ -277,11 +279,11 @@ mod tests {
     fn opens_after_failures_in_a_row_and_lets_one_call_try_after_the_cool_down() {
         let breaker = opened();
         assert_eq!(breaker.state(), BreakerState::Open);
-        assert!(breaker.refuses(at(99)) && breaker.permit(at(99)).is_none());
+        assert!(breaker.denies(at(99)) && breaker.permit(at(99)).is_none());
         let probe = breaker.permit(at(100)).unwrap();
         assert_eq!(breaker.state(), BreakerState::Probing);
         assert!(breaker.permit(at(100)).is_none(), "one call only");
-        probe.tell(&Ok(()), at(101));
+        probe.report(&Ok(()), at(101));
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
 
@@ -290,29 +292,29 @@ mod tests {
         let breaker = opened();
         let mut now = 100;
         for cool_down in [200, 400, 800, 1_000, 1_000] {
-            breaker.permit(at(now)).unwrap().tell(&silence(), at(now));
+            breaker.permit(at(now)).unwrap().report(&silence(), at(now));
             assert!(breaker.permit(at(now + cool_down - 1)).is_none());
             now += cool_down;
         }
-        breaker.permit(at(now)).unwrap().tell(&Ok(()), at(now));
+        breaker.permit(at(now)).unwrap().report(&Ok(()), at(now));
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
 
     #[test]
     fn news_from_the_store_ends_a_cool_down_once() {
         let breaker = opened();
-        breaker.hear(0);
-        assert!(breaker.refuses(at(50)), "no news");
-        breaker.hear(1);
+        breaker.see_recoveries(0);
+        assert!(breaker.denies(at(50)), "no news");
+        breaker.see_recoveries(1);
         let probe = breaker.permit(at(50)).unwrap();
-        breaker.hear(2);
+        breaker.see_recoveries(2);
         assert_eq!(breaker.state(), BreakerState::Probing, "one call is enough");
-        probe.tell(&silence(), at(60));
+        probe.report(&silence(), at(60));
         let next = breaker
             .permit(at(60))
             .expect("there was news while it was out");
-        next.tell(&silence(), at(70));
-        breaker.hear(2);
+        next.report(&silence(), at(70));
+        breaker.see_recoveries(2);
         assert!(breaker.permit(at(269)).is_none() && breaker.permit(at(270)).is_some());
     }
 
@@ -321,9 +323,9 @@ mod tests {
         let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::WHOLE);
         for _ in 0..9 {
             for _ in 0..4 {
-                breaker.permit(at(0)).unwrap().tell(&silence(), at(0));
+                breaker.permit(at(0)).unwrap().report(&silence(), at(0));
             }
-            breaker.permit(at(0)).unwrap().tell(&Ok(()), at(0));
+            breaker.permit(at(0)).unwrap().report(&Ok(()), at(0));
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
@@ -331,13 +333,13 @@ mod tests {
     #[test]
     fn a_wrong_password_says_nothing_of_the_shards_health() {
         let breaker = Breakers::new(BreakerOptions::default()).of(ShardId::WHOLE);
-        let refused: Result<(), _> = Err(StoreError::not_run(
+        let rejected: Result<(), _> = Err(StoreError::not_run(
             "charge",
             StoreErrorKind::Refused,
             "WRONGPASS",
         ));
         for _ in 0..9 {
-            breaker.permit(at(0)).unwrap().tell(&refused, at(0));
+            breaker.permit(at(0)).unwrap().report(&rejected, at(0));
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
@@ -354,9 +356,9 @@ mod tests {
         let breakers = Breakers::new(BreakerOptions::default());
         let (one, two) = (breakers.of(ShardId::new(1)), breakers.of(ShardId::new(2)));
         for _ in 0..5 {
-            one.permit(at(0)).unwrap().tell(&silence(), at(0));
+            one.permit(at(0)).unwrap().report(&silence(), at(0));
         }
-        assert!(one.refuses(at(1)) && !two.refuses(at(1)));
+        assert!(one.denies(at(1)) && !two.denies(at(1)));
         assert_eq!(breakers.states().len(), 2);
     }
 }

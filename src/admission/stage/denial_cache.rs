@@ -1,4 +1,4 @@
-//! Denials remembered from the store, per ceiling. A remembered denial refuses the same cost until
+//! Denials remembered from the store, per ceiling. A remembered denial denies the same cost until
 //! the instant at which the store would admit it, by this node's clock. Never admits: a miss means
 //! "ask the store".
 //!
@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
+use super::options::LocalStage;
 use crate::model::{Cost, Micros, Retry, Timestamp};
 use crate::store::CeilingOutcome;
 
@@ -44,17 +45,28 @@ struct Remembered {
     retry_at: Timestamp,
 }
 
-/// A ceiling's refusal, as the store told it.
+/// A ceiling's denial by the store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
-    /// The cost that was refused.
+pub(super) struct CeilingDenial {
+    /// The cost that was denied.
     pub cost: Cost,
     /// What the store said of the ceiling.
     pub outcome: CeilingOutcome,
     /// This node's clock before the call was sent.
     pub sent_at: Timestamp,
     /// This node's clock when the answer was there.
-    pub heard_at: Timestamp,
+    pub answered_at: Timestamp,
+}
+
+impl DenialBounds {
+    /// None when denials are not remembered.
+    pub(super) fn of(options: &LocalStage) -> Option<Self> {
+        options.denial_cache.then_some(DenialBounds {
+            trust_max: options.denial_trust_max,
+            moving_trust_max: options.denial_moving_trust_max,
+            costs_max: options.denial_costs_max,
+        })
+    }
 }
 
 /// The denials of one ceiling.
@@ -78,9 +90,9 @@ impl Denials {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The refusal of `cost` at `now`, when the store would surely refuse it. Exact for a cost that
-    /// the store refused. Another cost is asked for once, and then remembered too; only when
-    /// `costs_max` are known is it refused with the wait of a smaller one, which may be too short.
+    /// The wait for `cost` at `now`, when the store would surely deny it. Exact for a cost that
+    /// the store denied. Another cost is asked for once, and then remembered too; only when
+    /// `costs_max` are known is it denied with the wait of a smaller one, which may be too short.
     pub(super) fn find(&self, cost: Cost, now: Timestamp, bounds: &DenialBounds) -> Option<Micros> {
         if now.as_micros() >= self.live_until.load(Ordering::Acquire) {
             return None;
@@ -121,7 +133,7 @@ impl Denials {
         is_whole.then(|| Timestamp::from_micros(retry_at).since(now))
     }
 
-    /// The refusal of `cost` while the store can't be asked: as long as the store itself had said.
+    /// The wait for `cost` while the store can't be asked: as long as the store itself had said.
     pub(super) fn find_in_outage(&self, cost: Cost, now: Timestamp) -> Option<Micros> {
         let known = self.known.load();
         known
@@ -132,10 +144,10 @@ impl Denials {
             .max()
     }
 
-    /// Remembers a refusal that was asked for in `epoch`. A cost beyond the ceiling needs no
+    /// Remembers a denial that was asked for in `epoch`. A cost beyond the ceiling needs no
     /// memory: the ceiling itself says "never".
-    pub(super) fn remember(&self, refused: &Refused, epoch: u64, bounds: &DenialBounds) {
-        let Some(Retry::After(wait)) = refused.outcome.retry else {
+    pub(super) fn remember(&self, denial: &CeilingDenial, epoch: u64, bounds: &DenialBounds) {
+        let Some(Retry::After(wait)) = denial.outcome.retry else {
             return;
         };
         let guard = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,17 +156,17 @@ impl Denials {
         }
         let before = self.known.load_full();
         let mut known: Vec<Remembered> = before.as_deref().cloned().unwrap_or_default();
-        known.retain(|d| d.cost != refused.cost && refused.sent_at < d.until_in_outage);
-        let denial = remembered(refused, wait, frozen_until(&known, refused), bounds);
+        known.retain(|d| d.cost != denial.cost && denial.sent_at < d.until_in_outage);
+        let remembered = remembered(denial, wait, frozen_until(&known, denial), bounds);
         if known.len() >= bounds.costs_max.max(1) {
             known.swap_remove(soonest(&known));
         }
-        known.push(denial);
+        known.push(remembered);
         self.publish(known);
         drop(guard);
     }
 
-    /// Something was admitted: what was refused before it may be refused for longer now.
+    /// Something was admitted: what was denied before it may be denied for longer now.
     pub(super) fn admitted(&self) {
         if self.live_until.load(Ordering::Acquire) == 0 {
             return;
@@ -194,22 +206,22 @@ fn soonest(known: &[Remembered]) -> usize {
     by_end.map_or(0, |(n, _)| n)
 }
 
-/// Until when no charge at all can come between: a refused unit leaves no room for anything.
-fn frozen_until(known: &[Remembered], refused: &Refused) -> Option<Timestamp> {
+/// Until when no charge at all can come between: a denied unit leaves no room for anything.
+fn frozen_until(known: &[Remembered], denial: &CeilingDenial) -> Option<Timestamp> {
     let unit = known
         .iter()
-        .find(|d| d.cost == 1 && refused.sent_at < d.until);
+        .find(|d| d.cost == 1 && denial.sent_at < d.until);
     unit.map(|d| d.until)
 }
 
 fn remembered(
-    refused: &Refused,
+    denial: &CeilingDenial,
     wait: Micros,
     frozen_until: Option<Timestamp>,
     bounds: &DenialBounds,
 ) -> Remembered {
-    let (sent, heard) = (refused.sent_at, refused.heard_at);
-    let is_frozen = refused.cost == 1 && refused.outcome.remaining == 0;
+    let (sent, answered) = (denial.sent_at, denial.answered_at);
+    let is_frozen = denial.cost == 1 && denial.outcome.remaining == 0;
     let trusted = if is_frozen {
         sent + bounds.trust_max
     } else {
@@ -217,10 +229,10 @@ fn remembered(
         moving.min(sent + bounds.trust_max)
     };
     Remembered {
-        cost: refused.cost,
+        cost: denial.cost,
         until: trusted.min(sent + wait),
         until_in_outage: sent + wait,
-        retry_at: heard + wait,
+        retry_at: answered + wait,
     }
 }
 
@@ -238,8 +250,8 @@ mod tests {
         Timestamp::from_micros(1_700_000_000_000_000) + Micros::from_millis(ms)
     }
 
-    fn refused(cost: Cost, remaining: u64, wait_ms: u64, sent_ms: u64) -> Refused {
-        Refused {
+    fn denial(cost: Cost, remaining: u64, wait_ms: u64, sent_ms: u64) -> CeilingDenial {
+        CeilingDenial {
             cost,
             outcome: CeilingOutcome {
                 remaining,
@@ -248,18 +260,18 @@ mod tests {
                 delay: None,
             },
             sent_at: at(sent_ms),
-            heard_at: at(sent_ms + 2),
+            answered_at: at(sent_ms + 2),
         }
     }
 
-    fn remember(denials: &Denials, refused: &Refused) {
-        denials.remember(refused, denials.epoch(), &BOUNDS);
+    fn remember(denials: &Denials, denial: &CeilingDenial) {
+        denials.remember(denial, denials.epoch(), &BOUNDS);
     }
 
     #[test]
     fn denies_until_the_store_would_admit_and_names_an_instant_at_which_it_does() {
         let denials = Denials::default();
-        remember(&denials, &refused(1, 0, 1_000, 0));
+        remember(&denials, &denial(1, 0, 1_000, 0));
         let wait = |ms| denials.find(1, at(ms), &BOUNDS);
         assert_eq!(wait(10), Some(Micros::from_millis(992)));
         assert_eq!(wait(999), Some(Micros::from_millis(3)));
@@ -269,7 +281,7 @@ mod tests {
     #[test]
     fn asks_again_after_the_longest_trust() {
         let denials = Denials::default();
-        remember(&denials, &refused(1, 0, 60_000, 0));
+        remember(&denials, &denial(1, 0, 60_000, 0));
         assert!(denials.find(1, at(4_999), &BOUNDS).is_some());
         assert_eq!(denials.find(1, at(5_000), &BOUNDS), None);
         assert_eq!(
@@ -283,26 +295,26 @@ mod tests {
     #[test]
     fn a_denial_that_left_room_for_less_is_trusted_for_a_moment_only() {
         let denials = Denials::default();
-        remember(&denials, &refused(5, 3, 1_000, 0));
+        remember(&denials, &denial(5, 3, 1_000, 0));
         assert!(denials.find(5, at(99), &BOUNDS).is_some());
         assert_eq!(denials.find(5, at(100), &BOUNDS), None);
     }
 
     #[test]
-    fn a_smaller_cost_is_never_refused_and_a_larger_one_is_asked_for() {
+    fn a_smaller_cost_is_never_denied_and_a_larger_one_is_asked_for() {
         let denials = Denials::default();
-        remember(&denials, &refused(5, 0, 1_000, 0));
+        remember(&denials, &denial(5, 0, 1_000, 0));
         for cost in [1, 4, 6] {
             assert_eq!(denials.find(cost, at(1), &BOUNDS), None, "{cost}");
         }
     }
 
     #[test]
-    fn an_attacker_with_many_costs_is_refused_once_enough_are_known() {
+    fn an_attacker_with_many_costs_is_denied_once_enough_are_known() {
         let denials = Denials::default();
-        remember(&denials, &refused(1, 0, 1_000, 0));
-        remember(&denials, &refused(2, 0, 1_500, 0));
-        remember(&denials, &refused(3, 0, 1_700, 0));
+        remember(&denials, &denial(1, 0, 1_000, 0));
+        remember(&denials, &denial(2, 0, 1_500, 0));
+        remember(&denials, &denial(3, 0, 1_700, 0));
         assert_eq!(
             denials.find(9, at(2), &BOUNDS),
             Some(Micros::from_millis(1_700))
@@ -310,7 +322,7 @@ mod tests {
         assert_eq!(
             denials.find(2, at(900), &BOUNDS),
             Some(Micros::from_millis(602)),
-            "frozen by the refused unit, so trusted as long as that"
+            "frozen by the denied unit, so trusted as long as that"
         );
     }
 
@@ -319,14 +331,14 @@ mod tests {
         let denials = Denials::default();
         let before = denials.epoch();
         denials.forget();
-        denials.remember(&refused(1, 0, 1_000, 0), before, &BOUNDS);
+        denials.remember(&denial(1, 0, 1_000, 0), before, &BOUNDS);
         assert_eq!(denials.find(1, at(1), &BOUNDS), None);
     }
 
     #[test]
-    fn an_admission_ends_what_was_refused_before_it() {
+    fn an_admission_ends_what_was_denied_before_it() {
         let denials = Denials::default();
-        remember(&denials, &refused(5, 3, 1_000, 0));
+        remember(&denials, &denial(5, 3, 1_000, 0));
         denials.admitted();
         assert_eq!(denials.find(5, at(1), &BOUNDS), None);
     }

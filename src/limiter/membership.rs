@@ -1,5 +1,5 @@
 //! A limiter as one node of a fleet: it says that it lives, learns how many do, tells the others
-//! what they must not believe any more, and hears the same from them. Never on a check's way.
+//! what they must not believe any more, and learns the same from them. Never on a check's way.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -7,25 +7,26 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinHandle;
 
-use super::Limiter;
+use super::operations::Limiter;
 use crate::admission::{FleetView, decode, encode};
 use crate::store::{Announcement, Membership, Subscription};
 
 /// How a node lives in its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FleetOptions {
     /// How long a node that fell silent is counted as alive; it beats three times as often
     /// (100 ms to 1 h).
     pub ttl: Duration,
-    /// How long news are collected before they are told together.
-    pub news_wait: Duration,
+    /// How long invalidations are collected before they are sent together.
+    pub invalidation_wait: Duration,
 }
 
 impl Default for FleetOptions {
     fn default() -> Self {
         FleetOptions {
             ttl: Duration::from_secs(6),
-            news_wait: Duration::from_millis(2),
+            invalidation_wait: Duration::from_millis(2),
         }
     }
 }
@@ -42,7 +43,7 @@ pub struct FleetMember {
 
 impl Drop for FleetMember {
     fn drop(&mut self) {
-        self.view.carried(false);
+        self.view.set_joined(false);
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
@@ -53,14 +54,14 @@ impl<S: Membership> Limiter<S> {
     /// remember at once instead of after `denial_trust_max`. `None` without a local stage, which
     /// has no use for it. Must run inside a tokio runtime.
     pub fn join_fleet(self: &Arc<Self>, options: FleetOptions) -> Option<FleetMember> {
-        let view = Arc::clone(self.stage.as_ref()?.fleet());
-        view.carried(true);
+        let view = Arc::clone(self.admission.stage()?.fleet());
+        view.set_joined(true);
         let node = node_number();
-        let listener = self.store.subscribe();
+        let listener = self.store().subscribe();
         let tasks = vec![
             tokio::spawn(beat(Arc::clone(self), node, options.ttl)),
-            tokio::spawn(tell(Arc::clone(self), node, options.news_wait)),
-            tokio::spawn(hear(Arc::clone(self), node, listener)),
+            tokio::spawn(tell(Arc::clone(self), node, options.invalidation_wait)),
+            tokio::spawn(receive(Arc::clone(self), node, listener)),
         ];
         Some(FleetMember { tasks, view })
     }
@@ -84,16 +85,16 @@ async fn beat<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, ttl: Duration)
         let deadline = Instant::now() + CALL_WAIT_MAX.min(ttl / 3);
         // While the store can't answer, the number that was last known stays: nodes that can't
         // be counted may well go on admitting their share.
-        if let Ok(Some(live)) = limiter.store.heartbeat(&name, ttl, deadline).await
-            && let Some(stage) = &limiter.stage
+        if let Ok(Some(live)) = limiter.store().heartbeat(&name, ttl, deadline).await
+            && let Some(stage) = limiter.admission.stage()
         {
-            stage.fleet().counted(live);
+            stage.fleet().set_live(live);
         }
     }
 }
 
 async fn tell<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, wait: Duration) {
-    let Some(stage) = &limiter.stage else {
+    let Some(stage) = limiter.admission.stage() else {
         return;
     };
     let view = stage.fleet();
@@ -102,23 +103,27 @@ async fn tell<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, wait: Duration
         tokio::time::sleep(wait).await;
         while let Some(message) = encode(node, || view.next()) {
             let deadline = Instant::now() + CALL_WAIT_MAX;
-            if let Err(error) = limiter.store.announce(&message, deadline).await {
+            if let Err(error) = limiter.store().announce(&message, deadline).await {
                 tracing::debug!(%error, "other nodes were not told of a reset or refund");
             }
         }
     }
 }
 
-async fn hear<S: Membership>(limiter: Arc<Limiter<S>>, node: u64, mut listener: S::Subscription) {
-    let Some(stage) = &limiter.stage else {
+async fn receive<S: Membership>(
+    limiter: Arc<Limiter<S>>,
+    node: u64,
+    mut listener: S::Subscription,
+) {
+    let Some(stage) = limiter.admission.stage() else {
         return;
     };
     loop {
         match listener.next().await {
-            Announcement::Missed => stage.missed_news(),
+            Announcement::Missed => stage.invalidate_denials(),
             Announcement::Message(message) => match decode(&message) {
-                Some((sender, news)) if sender != node => {
-                    news.iter().for_each(|news| stage.heard(news));
+                Some((sender, invalidations)) if sender != node => {
+                    invalidations.iter().for_each(|each| stage.invalidate(each));
                 }
                 _ => {}
             },
