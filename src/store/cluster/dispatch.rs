@@ -40,6 +40,8 @@ pub(super) struct Command<'a> {
     pub args: &'a (dyn Fn(bool) -> Vec<Value> + Sync),
     /// Whether running it twice does the same as running it once.
     pub is_idempotent: bool,
+    /// Whether it runs also while its slot is closed for repair.
+    pub is_repair: bool,
     /// When its reply must be there.
     pub deadline: Instant,
 }
@@ -52,7 +54,6 @@ pub(super) struct Reply {
 }
 
 /// Finds the way of each command.
-#[derive(Debug)]
 pub(super) struct Dispatcher {
     pub connector: Arc<Connector>,
     pub topology: Arc<Topology>,
@@ -99,17 +100,8 @@ impl Dispatcher {
         self.scripts_sent.load(Ordering::Relaxed)
     }
 
-    /// Carries a command to its end, as soon as its slot is open.
+    /// Carries a command to its end.
     pub async fn run(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        self.attempt(command, true).await
-    }
-
-    /// Carries a command to its end, also while its slot is closed for repair.
-    pub async fn run_repair(&self, command: &Command<'_>) -> Result<Reply, StoreError> {
-        self.attempt(command, false).await
-    }
-
-    async fn attempt(&self, command: &Command<'_>, waits: bool) -> Result<Reply, StoreError> {
         let mut attempts = Attempts {
             dispatcher: self,
             command,
@@ -118,7 +110,7 @@ impl Dispatcher {
         };
         // On the heap, so that programs which wrap a check in futures of their own stay within the
         // compiler's depth limit.
-        let value = Box::pin(attempts.run(waits)).await?;
+        let value = Box::pin(attempts.run()).await?;
         Ok(Reply {
             value,
             resent: attempts.may_have_run,
@@ -127,7 +119,7 @@ impl Dispatcher {
 }
 
 impl Attempts<'_> {
-    async fn run(&mut self, waits_for_repair: bool) -> Result<Value, StoreError> {
+    async fn run(&mut self) -> Result<Value, StoreError> {
         let Dispatcher { topology, gate, .. } = self.dispatcher;
         let (slot, deadline) = (self.command.slot, self.command.deadline);
         let mut next = Next::Owner;
@@ -140,7 +132,7 @@ impl Attempts<'_> {
                 ));
                 return Err(self.error(kind, why));
             }
-            if waits_for_repair && !gate.pass(slot, deadline).await {
+            if !self.command.is_repair && !gate.pass(slot, deadline).await {
                 let why = "its slot was still being repaired after a failover";
                 return Err(self.error(StoreErrorKind::Unavailable, why.into()));
             }

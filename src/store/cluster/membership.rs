@@ -44,6 +44,7 @@ impl Membership for ClusterStore {
             slot: Slot::of(key.as_bytes()),
             args: &|_| args(),
             is_idempotent: true,
+            is_repair: false,
             deadline,
         };
         let reply = self.dispatcher().run(&command).await?;
@@ -67,6 +68,7 @@ impl Membership for ClusterStore {
             slot: Slot::of(channel.as_bytes()),
             args: &|_| vec![channel.as_str().into(), message.into()],
             is_idempotent: true,
+            is_repair: false,
             deadline,
         };
         let reply = self.dispatcher().run(&command).await?;

@@ -163,8 +163,9 @@ async fn replay(
         slot: script.slot(),
         args: &|_| script.args(),
         is_idempotent: true,
+        is_repair: true,
         deadline: script.deadline(),
     };
-    let reply = dispatcher.run_repair(&command).await?;
+    let reply = dispatcher.run(&command).await?;
     script.decode(reply.value)
 }

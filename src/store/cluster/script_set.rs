@@ -37,7 +37,8 @@ impl ScriptSet {
     pub fn compose(&self, prefix: &KeyPrefix, policies: &Policies) -> bool {
         let before = self.in_use().len();
         for policy in policies.iter() {
-            compose_all(&self.charging, prefix, policy);
+            // It fails only where a name of ours were invalid, and none is.
+            let _ = compose_all(&self.charging, prefix, policy);
         }
         self.in_use().len() > before
     }
@@ -45,65 +46,58 @@ impl ScriptSet {
 
 /// Every script that a policy's checks may run: with both ceilings, or with one where the other
 /// is unlimited.
-fn compose_all(scripts: &Scripts, prefix: &KeyPrefix, policy: &Arc<Policy>) {
-    let limited = |rule: CeilingRule| {
-        let quota = match rule.allowance {
-            Allowance::Limited(quota) => quota,
-            Allowance::Unlimited => Quota::new(1, Micros::from_secs(1)).ok()?,
-        };
-        Some((rule, quota))
-    };
+fn compose_all(scripts: &Scripts, prefix: &KeyPrefix, policy: &Arc<Policy>) -> Option<()> {
+    let (subject, region) = (Subject::new("").ok()?, Region::new("r").ok()?);
+    let (id, any) = (
+        ChargeId::new("x").ok()?,
+        Quota::new(1, Micros::from_secs(1)).ok()?,
+    );
     let ceiling = |rule: Option<CeilingRule>, scope| {
-        let (rule, quota) = rule.and_then(limited)?;
-        let (algorithm, delay) = (rule.algorithm, rule.delay);
-        Some(Ceiling {
+        rule.map(|rule| Ceiling {
             scope,
-            algorithm,
-            quota,
-            delay,
+            algorithm: rule.algorithm,
+            quota: match rule.allowance {
+                Allowance::Limited(quota) => quota,
+                Allowance::Unlimited => any,
+            },
+            delay: rule.delay,
         })
     };
     let global = ceiling(policy.global, Scope::Global);
-    let region = ceiling(policy.region, Scope::Region);
-    let sets = [[global, region], [global, None], [None, region]];
-    for ceilings in sets.map(|set| set.into_iter().flatten().collect::<Vec<_>>()) {
-        let names = (Subject::new(""), Region::new("r"), ChargeId::new("x"));
-        let (Ok(subject), Ok(region), Ok(id), false) =
-            (names.0, names.1, names.2, ceilings.is_empty())
-        else {
-            continue;
-        };
-        let target = Arc::new(Target {
-            policy: Arc::clone(policy),
-            subject,
-            region: Some(region),
-            ceilings,
-        });
-        compose(scripts, prefix, &target, &id);
+    let regional = ceiling(policy.region, Scope::Region);
+    for ceilings in [[global, regional], [global, None], [None, regional]] {
+        let ceilings: Vec<_> = ceilings.into_iter().flatten().collect();
+        if !ceilings.is_empty() {
+            let target = Arc::new(Target {
+                policy: Arc::clone(policy),
+                subject: subject.clone(),
+                region: Some(region.clone()),
+                ceilings,
+            });
+            compose(scripts, prefix, &target, &id);
+        }
     }
+    Some(())
 }
 
 fn compose(scripts: &Scripts, prefix: &KeyPrefix, target: &Arc<Target>, id: &ChargeId) {
     let (clock, deadline) = (CallClock::Store, Instant::now());
+    let call = |kind, origin| ChargeCall {
+        target: Arc::clone(target),
+        requests: vec![ChargeRequest {
+            id: id.clone(),
+            origin,
+            cost: 1,
+            held_for: None,
+        }],
+        clock,
+        kind,
+        deadline,
+    };
     for kind in [CallKind::Charge, CallKind::Peek] {
         for origin in [IdOrigin::Fresh, IdOrigin::Caller] {
-            let request = ChargeRequest {
-                id: id.clone(),
-                origin,
-                cost: 1,
-                held_for: None,
-            };
-            let requests = vec![request];
-            let target = Arc::clone(target);
             // It is valid, and if it weren't, the first call would say why.
-            let call = ChargeCall {
-                target,
-                requests,
-                clock,
-                kind,
-                deadline,
-            };
-            let _ = ChargeScript::new(scripts, prefix, call);
+            let _ = ChargeScript::new(scripts, prefix, call(kind, origin));
         }
     }
     let refund = RefundCall {
@@ -135,7 +129,7 @@ mod tests {
         let name = PolicyName::new("p").unwrap();
         let policy = Policy::new(name, Some(rule), Some(rule)).unwrap();
         let scripts = Scripts::default();
-        compose_all(&scripts, &KeyPrefix::default(), &Arc::new(policy));
+        compose_all(&scripts, &KeyPrefix::default(), &Arc::new(policy)).unwrap();
         // Charge, peek, refund and replay, of two logs and of one.
         assert_eq!(scripts.composed().len(), 8);
     }

@@ -117,7 +117,7 @@ mod tests {
         let gate = SlotGate::default();
         let [a, b, other] = [1, 2, 3].map(|n| Slot::new(n).unwrap());
         let now = Instant::now();
-        let soon = || Instant::now() + Duration::from_millis(1);
+        let soon = || tokio::time::Instant::now().into_std() + Duration::from_millis(1);
         gate.close(vec![a, b], now);
         assert!(gate.pass(other, soon()).await);
         assert!(!gate.pass(b, soon()).await);

@@ -130,6 +130,7 @@ impl Store for ClusterStore {
             slot: script.slot(),
             args: &|resent| script.args(resent),
             is_idempotent: script.may_repeat(),
+            is_repair: false,
             deadline: script.call().deadline,
         };
         let reply = self.dispatcher.run(&command).await?;
@@ -146,6 +147,7 @@ impl Store for ClusterStore {
             slot: script.slot(),
             args: &|_| script.args(),
             is_idempotent: script.may_repeat(),
+            is_repair: false,
             deadline: script.call().deadline,
         };
         let reply = self.dispatcher.run(&command).await?;
@@ -169,6 +171,7 @@ impl Store for ClusterStore {
             slot,
             args: &|_| keys.iter().map(|key| Value::from(key.as_str())).collect(),
             is_idempotent: true,
+            is_repair: false,
             deadline: call.deadline,
         };
         self.dispatcher.run(&command).await?;

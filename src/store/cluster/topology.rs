@@ -43,7 +43,6 @@ const PROBLEM_AGE_PARTS: u32 = 100;
 const SUSPICION: Duration = Duration::from_secs(1);
 
 /// The slot map and what keeps it.
-#[derive(Debug)]
 pub(super) struct Topology {
     connector: Arc<Connector>,
     pool: Pool,

@@ -5,12 +5,9 @@
 use fred::error::{Error, ErrorKind};
 use tokio::task::JoinError;
 
-use super::error_reply::ErrorReply;
+use super::error_reply::{DETAIL_LEN_MAX, ErrorReply};
 use crate::store::cluster::address::NodeAddress;
 use crate::store::error::StoreErrorKind;
-
-/// Characters of an explanation that are kept.
-const DETAIL_LEN_MAX: usize = 200;
 
 /// Why a command brought no reply that could be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::store::cluster::address::NodeAddress;
 use crate::store::error::StoreErrorKind;
 
 /// Characters of a server's explanation that are kept.
-const DETAIL_LEN_MAX: usize = 200;
+pub(super) const DETAIL_LEN_MAX: usize = 200;
 
 /// A server's error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Announces what happens to shards, each change once. Never finds out by itself.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,11 +132,5 @@ impl ShardEvents {
         announced
             .lost
             .retain(|id| map.shards.iter().any(|shard| shard.id == *id));
-    }
-}
-
-impl fmt::Debug for ShardEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShardEvents").finish_non_exhaustive()
     }
 }
