@@ -1,5 +1,6 @@
 //! How a [`Limiter`] is put together.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,15 @@ pub struct LimiterBuilder<S> {
     local_stage: Option<LocalStage>,
     #[cfg(feature = "local-stage")]
     nodes: Option<u32>,
+}
+
+impl<S> fmt::Debug for LimiterBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("LimiterBuilder");
+        builder.field("policies", &self.policies.len());
+        builder.field("deadline", &self.deadline);
+        builder.finish_non_exhaustive()
+    }
 }
 
 impl Limiter<()> {

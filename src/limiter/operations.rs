@@ -1,6 +1,7 @@
 //! What a limiter does: it resolves names against one snapshot of the policies, and has admission
 //! decide.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +51,15 @@ pub struct Limiter<S> {
     pub(super) admission: Admission<S>,
     /// Whether policies may choose `on_outage: local`.
     knows_its_share: bool,
+}
+
+impl<S> fmt::Debug for Limiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policies = Arc::clone(&self.policies.load().policies);
+        let mut limiter = f.debug_struct("Limiter");
+        limiter.field("policies", &policies.len());
+        limiter.finish_non_exhaustive()
+    }
 }
 
 /// The policies that are in force, numbered: what was found under another number may not hold.

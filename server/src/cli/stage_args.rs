@@ -141,7 +141,7 @@ pub(super) struct StageArgs {
 impl StageArgs {
     /// The stage's options; whether they are within their bounds, the limiter's builder says.
     pub fn options(self) -> LocalStage {
-        let mut stage = LocalStage::default();
+        let mut stage = LocalStage::off();
         stage.denial_cache = !self.no_denial_cache;
         stage.node_ceiling = !self.no_node_ceiling;
         stage.lanes = !self.no_lanes;

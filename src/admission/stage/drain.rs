@@ -143,7 +143,7 @@ async fn send_batch<S: Store>(
         }
         Err(reason) => {
             for pending in batch {
-                // A caller that has gone has decided for itself.
+                // A caller that cancelled has decided for itself.
                 let _ = pending.ticket.deliver(Err(reason));
             }
         }
@@ -191,7 +191,7 @@ impl<S: Store> Drop for Turn<'_, S> {
                 .counters
                 .waiting
                 .fetch_sub(1, Ordering::AcqRel);
-            // A caller that has gone has decided for itself.
+            // A caller that cancelled has decided for itself.
             let _ = pending.ticket.deliver(Err(OutageReason::StoreError));
         }
     }
