@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fred::types::Value;
 
-use super::compose::Layout;
+use super::layout::Layout;
 use super::keys::{self, Keys};
 use super::reply::Reply;
 use super::short::Short;

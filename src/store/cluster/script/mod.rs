@@ -51,6 +51,7 @@
 mod charge;
 mod compose;
 mod keys;
+mod layout;
 mod refund;
 mod replay;
 mod reply;
@@ -68,7 +69,7 @@ pub use keys::reset_keys;
 pub use refund::RefundScript;
 pub use replay::{Acknowledged, REPLAYS_MAX, ReplayScript};
 
-use self::compose::Layout;
+use self::layout::Layout;
 
 /// What a script does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fred::types::Value;
 
 use super::charge::{instant, number, push_ceilings, push_record, text};
-use super::compose::Layout;
+use super::layout::Layout;
 use super::keys::Keys;
 use super::reply::Reply;
 use super::strings::Strings;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use fred::types::Value;
 
 use super::charge::{instant, number, push_ceilings, text};
-use super::compose::Layout;
+use super::layout::Layout;
 use super::keys::Keys;
 use super::reply::Reply;
 use super::strings::Strings;
