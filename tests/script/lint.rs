@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate::model::{Algorithm, ChargeId, KeyPrefix, Target};
 use tidegate::store::cluster::script::{ChargeScript, RefundScript, ReplayScript, Scripts};
@@ -69,7 +69,7 @@ fn needed_by(scripts: &Scripts, target: Arc<Target>) {
         deadline,
     };
     RefundScript::new(scripts, &prefix, refund);
-    ReplayScript::new(scripts, &prefix, target, Vec::new(), deadline + Duration::ZERO);
+    ReplayScript::new(scripts, &prefix, target, Vec::new(), deadline);
 }
 
 #[test]
@@ -85,8 +85,7 @@ fn every_composed_text_is_plain_lua() {
     let dir = std::env::temp_dir().join(format!("tidegate-lint-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let scripts = every_script().composed();
-    // 30 shapes: charges and peeks with a record and without, where there is no log; refunds; and
-    // replays.
+    // 30 shapes, each with four operations; without a log, charges and peeks with a record too.
     assert_eq!(scripts.len(), 160);
     for (n, script) in scripts.iter().enumerate() {
         let text = script.text().into_string().unwrap();
@@ -98,9 +97,16 @@ fn every_composed_text_is_plain_lua() {
     for entry in std::fs::read_dir(&dir).unwrap() {
         luac(entry.unwrap().path().to_str().unwrap());
     }
-    // Globals, that is what the composer missed; a shape doesn't use all that the files define.
-    let args = ["--no-color", "-q", "--no-unused", "--no-redefined", "--no-max-line-length"];
-    let config = ["--std", "redis", dir.to_str().unwrap()];
-    passes(&["luacheck"], &[&args[..], &config[..]].concat());
+    // What a shape doesn't use, and conditions that it decides, are no faults here; globals are.
+    let lenient = [
+        "--no-unused",
+        "--no-redefined",
+        "--no-max-line-length",
+        "--ignore",
+        "511",
+        "542",
+    ];
+    let args = ["--no-color", "-q", "--std", "redis", dir.to_str().unwrap()];
+    passes(&["luacheck"], &[&args[..], &lenient[..]].concat());
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -55,18 +55,18 @@ pub(super) fn compose(operation: Operation, layout: &Layout) -> String {
     }
     unroller.unroll(main, None);
     let fields: Vec<String> = unroller.fields.into_iter().collect();
-    format!(
-        "#!lua{flags}\nlocal call, KEYS, ARGV = redis.call, KEYS, ARGV\n{}local {}\n{}",
-        head(layout),
-        fields.join(", "),
-        unroller.text,
-    )
+    let fields = match fields.is_empty() {
+        true => String::new(),
+        false => format!("local {}\n", fields.join(", ")),
+    };
+    format!("#!lua{flags}\n{}{fields}{}", head(layout), unroller.text)
 }
 
 /// What all of a script may need to know of its shape.
 fn head(layout: &Layout) -> String {
     format!(
-        "local ceiling_count, first_request, first_companion = {}, {}, {}\n\
+        "local call, KEYS, ARGV = redis.call, KEYS, ARGV\n\
+         local ceiling_count, first_request, first_companion = {}, {}, {}\n\
          local has_logs, has_record = {}, {}\n",
         layout.algorithms().len(),
         layout.first_arg(layout.parts().len()),
