@@ -11,6 +11,7 @@ stds.composed = {
     'call', -- redis.call
     'ceilings', 'counters', 'logs', 'limiting_logs', -- loops over these are unrolled
     'ceiling_count', 'first_request', 'first_companion', 'has_logs', 'has_record',
+    'note_format',
     'now', 'callers_clock', -- by clock.lua
     'divmod', -- by arithmetic.lua
     'token_bucket', -- leaky_bucket.lua's

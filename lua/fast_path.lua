@@ -16,10 +16,11 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
     if noted then
       time = call('TIME')
       now = time[1] * 1000000 + time[2]
-      local valid = true
+      local newest, entries, oldest, last_entries, last_oldest = struct.unpack(note_format, noted)
+      local valid = newest <= now
       for _, log in ipairs(logs) do
-        local newest, entries, oldest = struct.unpack('<ddd', noted, log.note)
-        valid = valid and newest <= now and entries == log.entries and entries <= log.limit
+        if not log.is_first then entries, oldest = last_entries, last_oldest end
+        valid = valid and entries == log.entries and entries <= log.limit
           and oldest > now - log.window
       end
       if valid then return {ARGV[first_request], now, noted} end
@@ -75,10 +76,10 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
           fills = fills or log.entries + 1 == log.limit
         end
         if fills then
-          local note, longest = '', 0
+          local note, longest = struct.pack('<d', stamp), 0
           for _, log in ipairs(logs) do
             local oldest = call('ZRANGE', log.key, '0', '0', 'WITHSCORES')[2]
-            note = note .. struct.pack('<ddd', stamp, log.entries + 1, oldest)
+            note = note .. struct.pack('<dd', log.entries + 1, oldest)
             longest = math.max(longest, log.window)
           end
           call('HSET', KEYS[1] .. ':n', ceiling_count, note)

@@ -67,12 +67,13 @@ fn head(layout: &Layout) -> String {
     format!(
         "local call, KEYS, ARGV = redis.call, KEYS, ARGV\n\
          local ceiling_count, first_request, first_companion = {}, {}, {}\n\
-         local has_logs, has_record = {}, {}\n",
+         local has_logs, has_record, note_format = {}, {}, '<d{}'\n",
         layout.algorithms().len(),
         layout.first_arg(layout.parts().len()),
         layout.companion(0),
         !layout.logs().is_empty(),
         layout.is_recorded(),
+        "dd".repeat(layout.algorithms().len()),
     )
 }
 
@@ -86,8 +87,6 @@ fn constant(layout: &Layout, part: usize, field: &str) -> Option<String> {
         "args" => layout.first_arg(part).to_string(),
         "slot" => layout.first_slot(part).to_string(),
         "number" => (part + 1).to_string(),
-        // Where its part of the denial note begins: three doubles a log.
-        "note" => (1 + 24 * part).to_string(),
         "is_first" => (logs.first() == Some(&part)).to_string(),
         "is_last" => (logs.last() == Some(&part)).to_string(),
         _ => return None,

@@ -50,14 +50,13 @@ fn admitted(used: Vec<u64>) -> Short {
     }
 }
 
-/// Denied by what the last charge noted, as little-endian doubles, three a log: the charge's
-/// instant, the newest in every log, how many entries there were, and the oldest one's instant. All
-/// are whole numbers.
+/// Denied by what the last charge noted, as little-endian doubles: its instant, the newest in
+/// every log; then for each log its entries and the oldest one's instant. All are whole numbers.
 fn denied(note: &Value, ceilings: &[Ceiling], now: Timestamp) -> Option<Short> {
     let mut numbers = packed(note.as_bytes()?);
+    let newest = Timestamp::from_micros(numbers.next()??);
     let mut states = Vec::with_capacity(ceilings.len());
     for ceiling in ceilings {
-        let newest = Timestamp::from_micros(numbers.next()??);
         let used = numbers.next()??;
         let oldest = Timestamp::from_micros(numbers.next()??);
         let full = used >= ceiling.quota.limit();
