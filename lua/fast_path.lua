@@ -5,7 +5,7 @@
 if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request + 2] then
   local room, time, now = true, nil, nil
   for _, log in ipairs(logs) do
-    log.limit, log.window = ARGV[log.args] + 0, ARGV[log.args + 1] + 0
+    log.limit, log.window = ARGV[log.args] + 0, ARGV[log.args + 1]
     log.entries = call('ZCARD', log.key)
     room = room and log.entries < log.limit
   end
@@ -54,8 +54,8 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
   end
   if plain and room then
     for _, log in ipairs(logs) do
-      plain = plain and log.entries > 0 and (not log.is_last and log.window == ARGV[first_request - 1] + 0
-        or call('PTTL', log.key) * 64000 >= log.window * 65 + 64000)
+      plain = plain and log.entries > 0
+        and (not log.is_last and log.window == ARGV[first_request - 1] or call('PTTL', log.key) * 64000 >= log.window * 65 + 64000)
     end
     if plain then
       time = time or call('TIME')
