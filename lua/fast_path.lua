@@ -12,7 +12,7 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
   if not room then
     -- What the charge that filled a log noted: while no log has changed since, it answers all, and
     -- spares the scores, which are dear to read.
-    local noted = call('HGET', KEYS[1] .. ':n', ceiling_count)
+    local noted = call('HGET', KEYS[1] .. ':n', KEYS[ceiling_count])
     if noted then
       time = call('TIME')
       now = time[1] * 1000000 + time[2]
@@ -54,8 +54,10 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
   end
   if plain and room then
     for _, log in ipairs(logs) do
+      -- one expiry tells of all logs of its window
+      local told = not log.is_last and log.window == ARGV[first_request - 1]
       plain = plain and log.entries > 0
-        and (not log.is_last and log.window == ARGV[first_request - 1] or call('PTTL', log.key) * 64000 >= log.window * 65 + 64000)
+        and (told or call('PTTL', log.key) * 64000 >= log.window * 65 + 64000)
     end
     if plain then
       time = time or call('TIME')
@@ -82,7 +84,7 @@ if ARGV[first_request + 1] == 'f1' and ARGV[1] == '' and not ARGV[first_request 
             note = note .. struct.pack('<dd', log.entries + 1, oldest)
             longest = math.max(longest, log.window)
           end
-          call('HSET', KEYS[1] .. ':n', ceiling_count, note)
+          call('HSET', KEYS[1] .. ':n', KEYS[ceiling_count], note)
           call('PEXPIRE', KEYS[1] .. ':n', string.format('%d', longest / 1000 + 1))
         end
         return reply
