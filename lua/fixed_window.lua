@@ -1,46 +1,56 @@
 -- Twin of algorithm/fixed_window.rs. A string of three packed doubles, all whole: the window's
 -- number, its length, units in it.
 -- ARGV: limit, window (us), expiry (ms).
+local fixed_window = {}
 
---@ section read
-local L_i_, W_i_ = A[_a_] + 0, A[_a_ + 1] + 0
-local state_i_ = call('GET', K[_i_])
-local index_i_ = math.floor(now / W_i_)
-local n_i_, same_i_, dirty_i_ = 0, false, false
-if state_i_ then
-  if #state_i_ ~= 24 then return redis.error_reply('WRONGTYPE not a window: ' .. K[_i_]) end
-  local index, window, units = struct.unpack('<ddd', state_i_)
-  local present = math.floor(now / window)
-  if present <= index then
-    n_i_ = units
-    -- a clock that stepped back, another window's length: kept, for one window from here on
-    dirty_i_ = present < index or window ~= W_i_
-    same_i_ = not dirty_i_
+function fixed_window:read(now)
+  self.limit, self.window = ARGV[self.args] + 0, ARGV[self.args + 1] + 0
+  self.stored = call('GET', self.key)
+  self.index = math.floor(now / self.window)
+  self.units, self.keep_expiry, self.changed = 0, false, false
+  if self.stored then
+    if #self.stored ~= 24 then error({err = 'WRONGTYPE not a window: ' .. self.key}) end
+    local index, window, units = struct.unpack('<ddd', self.stored)
+    local present = math.floor(now / window)
+    if present <= index then
+      self.units = units
+      -- a clock that stepped back, another window's length: kept, for one window from here on
+      self.changed = present < index or window ~= self.window
+      self.keep_expiry = not self.changed
+    end
   end
 end
 
---@ section state
-out[_s_] = state_i_
+function fixed_window:state(reply)
+  reply[self.slot] = self.stored
+end
 
---@ section try
-local ok_i_ = n_i_ + cost <= L_i_
+function fixed_window:try(cost)
+  self.fits = self.units + cost <= self.limit
+end
 
---@ section take
-n_i_, dirty_i_ = n_i_ + cost, true
+function fixed_window:take(cost)
+  self.units, self.changed = self.units + cost, true
+end
 
---@ section write
-if dirty_i_ then
-  local state = struct.pack('<ddd', index_i_, W_i_, n_i_)
-  if same_i_ then
-    call('SET', K[_i_], state, 'KEEPTTL')
-  else
-    call('SET', K[_i_], state, 'PX', A[_a_ + 2])
+function fixed_window:write(now)
+  if self.changed then
+    local state = struct.pack('<ddd', self.index, self.window, self.units)
+    if self.keep_expiry then
+      call('SET', self.key, state, 'KEEPTTL')
+    else
+      call('SET', self.key, state, 'PX', ARGV[self.args + 2])
+    end
   end
 end
 
---@ section give
-if at >= index_i_ * W_i_ then
-  local less = math.min(units, n_i_)
-  n_i_, given = n_i_ - less, math.max(given, less)
-  if less > 0 then dirty_i_ = true end
+function fixed_window:give(now, at, had, units)
+  self.given = 0
+  if at >= self.index * self.window then
+    self.given = math.min(units, self.units)
+    self.units = self.units - self.given
+    self.changed = self.changed or self.given > 0
+  end
 end
+
+return fixed_window

@@ -13,6 +13,7 @@ mod bare;
 mod basics;
 mod histories;
 mod left_behind;
+mod lint;
 mod long_logs;
 mod rig;
 mod server;

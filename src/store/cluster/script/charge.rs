@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fred::types::Value;
 
-use super::compose::Layout;
 use super::keys::{self, Keys};
+use super::layout::Layout;
 use super::reply::Reply;
 use super::short::Short;
 use super::state::State;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fred::types::Value;
 
 use super::charge::{instant, number, push_ceilings, push_record, text};
-use super::compose::Layout;
 use super::keys::Keys;
+use super::layout::Layout;
 use super::reply::Reply;
 use super::strings::Strings;
 use super::{Operation, Script, Scripts};

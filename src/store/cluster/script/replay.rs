@@ -7,8 +7,8 @@ use std::time::Instant;
 use fred::types::Value;
 
 use super::charge::{instant, number, push_ceilings, text};
-use super::compose::Layout;
 use super::keys::Keys;
+use super::layout::Layout;
 use super::reply::Reply;
 use super::strings::Strings;
 use super::{Operation, Script, Scripts};

@@ -1,7 +1,7 @@
 -- Whole-number arithmetic beyond a double's 53 bits.
---@ section exact
+
 -- floor(a * b / c) and its remainder; a, b, c and both results below 2^53, c below 2^51.
-local function divmod(a, b, c)
+local function divmod(a, b, c) -- luacheck: ignore 211
   local p = a * b
   if p < 9007199254740992 then
     local q = math.floor(p / c)
