@@ -19,13 +19,13 @@ use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
 use tokio::task::JoinSet;
 
-use super::aside::{aside, runtime};
+use super::background::{background, runtime};
 use super::docker::{self, Subnet, docker};
-use super::loopback::{free_fronts, random};
-use super::node_conf::{Place, node_conf};
+use super::loopback::{free_proxy_addresses, random};
+use super::node_conf::{NodeConfig, node_conf};
 use super::nodes::{address_of, wait_listening};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterOptions};
+use super::{ClusterError, ClusterSpec};
 
 const PORT: u16 = 6379;
 /// Where the engine puts containers by itself.
@@ -45,25 +45,25 @@ pub(crate) struct Containers {
     image: String,
     subnet: Subnet,
     addresses: Vec<SocketAddr>,
-    fronts: Vec<SocketAddr>,
+    proxy_addresses: Vec<SocketAddr>,
     nodes: Vec<Node>,
     watchdog: Watchdog,
 }
 
 impl Containers {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
         require_command_line()?;
         let name = format!("tidegate-{:016x}", random());
         let watchdog = Watchdog::start(None)?;
         watchdog.undo(&docker::removal_command(&name))?;
         let count = options.shape.node_count();
-        let fronts = if options.proxied {
-            free_fronts(count, PORT)?
+        let proxy_addresses = if options.proxied {
+            free_proxy_addresses(count, PORT)?
         } else {
             Vec::new()
         };
-        let cluster = aside(async move {
+        let cluster = background(async move {
             let engine = docker::engine().await?;
             docker::sweep(&engine).await;
             let image = docker::image(&engine).await;
@@ -71,11 +71,11 @@ impl Containers {
             let subnet = docker::create_network(&engine, &name, labels.clone()).await?;
             let mut starting = JoinSet::new();
             for node in 0..count {
-                let place = Place {
+                let place = NodeConfig {
                     bind: Ipv4Addr::UNSPECIFIED.into(),
                     announce: subnet.address(node).into(),
                     port: PORT,
-                    endpoint: fronts.get(node).map(SocketAddr::ip),
+                    endpoint: proxy_addresses.get(node).map(SocketAddr::ip),
                     log_file: None,
                 };
                 let request = GenericImage::new(image.0.clone(), image.1.clone())
@@ -93,7 +93,7 @@ impl Containers {
                     .map(|node| (subnet.address(node), PORT).into())
                     .collect(),
                 nodes: join_network(&engine, &subnet, starting, count).await?,
-                fronts,
+                proxy_addresses,
                 subnet,
                 watchdog,
             })
@@ -109,8 +109,8 @@ impl Containers {
         &self.addresses
     }
 
-    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
-        self.fronts.clone()
+    pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
+        self.proxy_addresses.clone()
     }
 
     pub(crate) fn network(&self) -> &str {
@@ -124,7 +124,7 @@ impl Containers {
 
     pub(crate) async fn start_node(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let started = container.start().await;
             started.map_err(|error| docker(format!("starting node {node}"))(&error.to_string()))
         })
@@ -134,7 +134,7 @@ impl Containers {
 
     pub(crate) async fn kill_node(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let options = KillContainerOptionsBuilder::default()
                 .signal("SIGKILL")
                 .build();
@@ -160,7 +160,7 @@ impl Containers {
 
     pub(crate) async fn stop_node(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let stopped = container.stop_with_timeout(Some(STOP_SECONDS_MAX)).await;
             stopped.map_err(|error| docker(format!("stopping node {node}"))(&error.to_string()))
         })
@@ -169,7 +169,7 @@ impl Containers {
 
     pub(crate) async fn pause_node(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let paused = container.pause().await;
             paused.map_err(|error| docker(format!("pausing node {node}"))(&error.to_string()))
         })
@@ -178,7 +178,7 @@ impl Containers {
 
     pub(crate) async fn resume_node(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let resumed = container.unpause().await;
             resumed.map_err(|error| docker(format!("resuming node {node}"))(&error.to_string()))
         })
@@ -188,7 +188,7 @@ impl Containers {
     /// Takes the node off the network: nobody reaches it, and it reaches nobody.
     pub(crate) async fn disconnect_node(&self, node: usize) -> Result<(), ClusterError> {
         let (container, subnet) = (self.node(node)?, self.subnet.clone());
-        aside(async move {
+        background(async move {
             let network = &subnet.network;
             disconnect(&docker::engine().await?, network, node, container.id()).await
         })
@@ -198,14 +198,14 @@ impl Containers {
     /// Ends [`Containers::disconnect_node`]; the node has its address again.
     pub(crate) async fn reconnect_node(&self, node: usize) -> Result<(), ClusterError> {
         let (container, subnet) = (self.node(node)?, self.subnet.clone());
-        aside(async move { connect(&docker::engine().await?, &subnet, node, container.id()).await })
+        background(async move { connect(&docker::engine().await?, &subnet, node, container.id()).await })
             .await
     }
 
     /// The number, on this machine, of a running node's process.
     pub(crate) async fn pid(&self, node: usize) -> Result<Option<u32>, ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let inspected = docker::engine()
                 .await?
                 .inspect_container(container.id(), None)
@@ -221,7 +221,7 @@ impl Containers {
     /// All that the node has logged.
     pub(crate) async fn log(&self, node: usize) -> Result<String, ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        background(async move {
             let log = container.stdout_to_vec().await;
             let log = log.map_err(|e| docker(format!("the log of node {node}"))(&e.to_string()))?;
             Ok(String::from_utf8_lossy(&log).into_owned())
@@ -242,7 +242,7 @@ impl Containers {
         let address = address_of(&self.addresses, node)?;
         let ended = || async {
             let container = Arc::clone(&container);
-            let running = aside(async move { is_running(&container, node).await });
+            let running = background(async move { is_running(&container, node).await });
             Ok((!running.await?).then(|| "its container has exited".to_owned()))
         };
         wait_listening(node, address, ended, || async {

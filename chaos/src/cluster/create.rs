@@ -41,8 +41,8 @@ pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(
         let id = id.text().unwrap_or_default();
         run(cluster, primaries + replica, &["CLUSTER", "REPLICATE", id]).await?;
     }
-    cluster.wait_whole().await?;
-    wait_fronts(cluster).await
+    cluster.wait_healthy().await?;
+    wait_proxies_announced(cluster).await
 }
 
 async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(), ClusterError> {
@@ -66,10 +66,10 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
 }
 
 /// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
-async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
-    let fronts = cluster.nodes.fronts().into_iter();
-    let fronts: Vec<_> = fronts.map(|front| front.ip().to_string()).collect();
-    if fronts.is_empty() {
+async fn wait_proxies_announced(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
+    let proxy_addresses = cluster.nodes.proxy_addresses().into_iter();
+    let proxy_addresses: Vec<_> = proxy_addresses.map(|front| front.ip().to_string()).collect();
+    if proxy_addresses.is_empty() {
         return Ok(());
     }
     cluster
@@ -82,7 +82,7 @@ async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
                     .filter_map(Reply::array)
                     .flat_map(|e| e.iter().skip(2));
                 let mut endpoints = nodes.filter_map(|node| node.array()?.first());
-                let is_front = |reply: &Reply| fronts.iter().any(|f| reply.text() == Some(f));
+                let is_front = |reply: &Reply| proxy_addresses.iter().any(|f| reply.text() == Some(f));
                 if let Some(strange) = endpoints.find(|endpoint| !is_front(endpoint)) {
                     return Ok(Err(format!("node {node} names {strange:?}")));
                 }

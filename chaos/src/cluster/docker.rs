@@ -15,7 +15,7 @@ use testcontainers::bollard::query_parameters::{
 use testcontainers::core::client::docker_client_instance;
 
 use super::ClusterError;
-use super::aside::aside;
+use super::background::background;
 use super::owner::{SweepLock, are_gone, host, owners};
 
 /// What every container and network of a cluster under test bears; its value names the cluster.
@@ -31,7 +31,7 @@ const IMAGE_VARIABLE: &str = "TIDEGATE_CLUSTER_IMAGE";
 /// Subnets are asked for again when another cluster was quicker.
 const SUBNET_TRIES_MAX: usize = 20;
 
-/// A client of the engine that answers. To be called within [`aside`] only.
+/// A client of the engine that answers. To be called within [`background`] only.
 pub(super) async fn engine() -> Result<Docker, ClusterError> {
     let unsupported = |why: String| ClusterError::Unsupported {
         what: "a cluster of containers".into(),
@@ -60,7 +60,7 @@ fn whole_story(error: &dyn std::error::Error) -> String {
 
 /// Whether clusters of containers can run here at all, without a pull.
 pub(super) async fn usable() -> bool {
-    aside(async {
+    background(async {
         let engine = engine().await?;
         match local_image(&engine).await {
             Some(_) => Ok(()),

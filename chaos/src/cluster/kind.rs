@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Once;
 
-use super::{ClusterError, ClusterOptions, docker};
+use super::{ClusterError, ClusterSpec, docker};
 
 const KIND_VARIABLE: &str = "TIDEGATE_CLUSTER";
 
@@ -19,7 +19,7 @@ pub enum ClusterKind {
 /// The kind that the options name, else `TIDEGATE_CLUSTER` (`containers`, `processes`, `auto`),
 /// else `auto`: containers where Docker answers and has an image, unless
 /// `TIDEGATE_REDIS_SERVER` names a program.
-pub(super) async fn resolve(options: &ClusterOptions) -> Result<ClusterKind, ClusterError> {
+pub(super) async fn resolve(options: &ClusterSpec) -> Result<ClusterKind, ClusterError> {
     let wish = std::env::var(KIND_VARIABLE).unwrap_or_default();
     let kind = match (options.kind, wish.as_str()) {
         (Some(kind), _) => return Ok(kind),

@@ -40,7 +40,7 @@ pub(super) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, ClusterErr
 }
 
 /// Addresses with this port for `count` proxies before nodes that live elsewhere; Linux only.
-pub(super) fn free_fronts(count: usize, port: u16) -> Result<Vec<SocketAddr>, ClusterError> {
+pub(super) fn free_proxy_addresses(count: usize, port: u16) -> Result<Vec<SocketAddr>, ClusterError> {
     let nodes = draw(count, |address, _| (address, port).into())?;
     Ok(nodes.into_iter().map(front).collect())
 }

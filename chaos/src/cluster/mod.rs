@@ -1,9 +1,9 @@
 //! A cluster under test: real nodes, started for one owner and ended with it.
 //!
 //! ```no_run
-//! # use tidegate::chaos::cluster::{ClusterOptions, ClusterUnderTest};
+//! # use tidegate::chaos::cluster::{ClusterSpec, ClusterUnderTest};
 //! # async fn example() -> Result<(), tidegate::chaos::cluster::ClusterError> {
-//! let cluster = ClusterUnderTest::start(ClusterOptions::default()).await?;
+//! let cluster = ClusterUnderTest::start(ClusterSpec::default()).await?;
 //! println!("tidegate serve --redis {}", cluster.redis_url());
 //! let primary = cluster.primary_of("tg:{key-1}:video_top:g").await?;
 //! cluster.run(primary, &["INFO", "commandstats"]).await?;
@@ -15,7 +15,7 @@
 //! replica of `i`; after a failover ask [`ClusterUnderTest::primary_of`] or a
 //! [`ClusterUnderTest::view`]. Never serves anyone else: nothing here is meant for production.
 
-mod aside;
+mod background;
 mod containers;
 mod create;
 mod docker;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 pub use error::ClusterError;
 pub use kind::ClusterKind;
-pub use options::ClusterOptions;
+pub use options::ClusterSpec;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
@@ -65,7 +65,7 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
-    pub async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
         let kind = kind::resolve(&options).await?;
         let (shape, start_timeout) = (options.shape, options.start_timeout);
         let password = options.password.clone();
@@ -143,7 +143,7 @@ impl ClusterUnderTest {
         }
     }
 
-    /// The proxy before a node, in a cluster that was started with [`ClusterOptions::proxied`].
+    /// The proxy before a node, in a cluster that was started with [`ClusterSpec::proxied`].
     ///
     /// # Errors
     /// [`ClusterError::Unsupported`] without proxies, [`ClusterError::NoSuchNode`].
@@ -154,7 +154,7 @@ impl ClusterUnderTest {
             .ok_or_else(|| ClusterError::Unsupported {
                 what: "impairing the link to a node".into(),
                 why: "no proxy stands before the nodes".into(),
-                cure: "Start the cluster with ClusterOptions::proxied(true)".into(),
+                cure: "Start the cluster with ClusterSpec::proxied(true)".into(),
             })
     }
 
@@ -200,7 +200,7 @@ impl ClusterUnderTest {
     }
 
     /// Starts a node that was killed or stopped: the same address, and what it had persisted.
-    /// Returns when it listens; [`ClusterUnderTest::wait_whole`] waits for the rest.
+    /// Returns when it listens; [`ClusterUnderTest::wait_healthy`] waits for the rest.
     ///
     /// # Errors
     /// As [`ClusterUnderTest::start`].
@@ -249,7 +249,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's, or Docker's.
     pub async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.mend(&self.nodes, node).await
+        self.partitions.heal(&self.nodes, node).await
     }
 
     /// All that a node has logged, for a report or a test's message.
@@ -284,8 +284,8 @@ impl ClusterUnderTest {
 /// One before each node, unimpaired; none where none were asked for.
 async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
     let mut proxies = Vec::new();
-    for (front, upstream) in nodes.fronts().into_iter().zip(nodes.addresses().to_vec()) {
-        let started = aside::aside(async move {
+    for (front, upstream) in nodes.proxy_addresses().into_iter().zip(nodes.addresses().to_vec()) {
+        let started = background::background(async move {
             let started = Proxy::start(front, upstream).await;
             started.map_err(ClusterError::io(format!(
                 "listening on {front} for a proxy"

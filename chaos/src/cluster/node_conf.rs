@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::options::{ClusterOptions, Shape};
+use super::options::{ClusterSpec, Shape};
 
 const SHARED: &str = include_str!("../../../cluster/node.conf");
 
 /// Where a node lives.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct NodeConfig {
     /// Listens here; [`Ipv4Addr::UNSPECIFIED`] for all addresses.
     pub(super) bind: IpAddr,
     /// Is known to its peers by this one.
@@ -22,7 +22,7 @@ pub(super) struct Place {
 }
 
 /// The whole file.
-pub(super) fn node_conf(options: &ClusterOptions, place: &Place) -> String {
+pub(super) fn node_conf(options: &ClusterSpec, place: &NodeConfig) -> String {
     let clustered = options.shape != Shape::Single;
     let mut conf: String = SHARED
         .lines()

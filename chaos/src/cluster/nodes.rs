@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::containers::Containers;
 use super::processes::Processes;
-use super::{ClusterError, ClusterKind, ClusterOptions};
+use super::{ClusterError, ClusterKind, ClusterSpec};
 
 /// Lines of a node's log that an error shows.
 const LOG_LINES_MAX: usize = 12;
@@ -22,7 +22,7 @@ pub(super) enum Nodes {
 impl Nodes {
     pub(super) async fn start(
         kind: ClusterKind,
-        options: ClusterOptions,
+        options: ClusterSpec,
     ) -> Result<Self, ClusterError> {
         Ok(match kind {
             ClusterKind::Processes => Self::Processes(Processes::start(options).await?),
@@ -38,10 +38,10 @@ impl Nodes {
     }
 
     /// Where clients are sent instead of to the nodes; empty without proxies.
-    pub(super) fn fronts(&self) -> Vec<SocketAddr> {
+    pub(super) fn proxy_addresses(&self) -> Vec<SocketAddr> {
         match self {
-            Self::Processes(nodes) => nodes.fronts(),
-            Self::Containers(nodes) => nodes.fronts(),
+            Self::Processes(nodes) => nodes.proxy_addresses(),
+            Self::Containers(nodes) => nodes.proxy_addresses(),
         }
     }
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::options::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
-use crate::resp::{Connection, Reply};
+use crate::resp::{NodeConnection, Reply};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,9 +37,9 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// [`ClusterError::NoAnswer`] or [`ClusterError::Refused`].
-    pub async fn connect(&self, node: usize) -> Result<Connection, ClusterError> {
+    pub async fn connect(&self, node: usize) -> Result<NodeConnection, ClusterError> {
         let address = self.address(node)?;
-        let connection = Connection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
+        let connection = NodeConnection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
         let mut connection = connection.map_err(no_answer(node, &["connect"]))?;
         if let Some(password) = &self.password {
             let reply = connection.command(&["AUTH", password]).await;
@@ -134,7 +134,7 @@ impl ClusterUnderTest {
             let args: Vec<String> = args.iter().copied().map(str::to_owned).collect();
             let password = self.password.clone();
             asking.spawn(async move {
-                let opened = Connection::open(address, LOOK_TIMEOUT, LOOK_TIMEOUT).await;
+                let opened = NodeConnection::open(address, LOOK_TIMEOUT, LOOK_TIMEOUT).await;
                 let mut connection = opened.ok()?;
                 if let Some(password) = &password {
                     connection.command(&["AUTH", password]).await.ok()?;
@@ -154,15 +154,15 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// [`ClusterError::TimedOut`] with what is missing.
-    pub async fn wait_whole(&self) -> Result<(), ClusterError> {
+    pub async fn wait_healthy(&self) -> Result<(), ClusterError> {
         if self.shape == Shape::Single {
             return self.run(0, &["PING"]).await.map(drop);
         }
-        self.wait_for("a whole cluster", || self.wholeness()).await
+        self.wait_for("a whole cluster", || self.health()).await
     }
 
     /// `Ok(Err(_))` names the first thing that isn't whole.
-    async fn wholeness(&self) -> Result<Result<(), String>, ClusterError> {
+    async fn health(&self) -> Result<Result<(), String>, ClusterError> {
         let mut owners: Option<Vec<(String, usize)>> = None;
         for node in 0..self.node_count() {
             let state = self
@@ -172,7 +172,7 @@ impl ClusterUnderTest {
                 return Ok(Err(format!("node {node} says cluster_state:{state}")));
             }
             let view = self.view(node).await?;
-            if let Err(missing) = whole_view(&view, self.node_count()) {
+            if let Err(missing) = check_view(&view, self.node_count()) {
                 return Ok(Err(format!("node {node} {missing}")));
             }
             let primaries = view.nodes.iter().filter(|other| other.primary);
@@ -195,7 +195,7 @@ impl ClusterUnderTest {
     }
 }
 
-fn whole_view(view: &ClusterView, count: usize) -> Result<(), String> {
+fn check_view(view: &ClusterView, count: usize) -> Result<(), String> {
     let known = view.nodes.iter().filter(|other| other.node.is_some());
     let sound = known.filter(|o| o.linked && !o.failed && !o.suspected);
     let (sound, slots) = sound.fold((0, 0), |(n, slots), o| (n + 1, slots + o.slot_count()));

@@ -50,7 +50,7 @@ impl Partitions {
         cut: Cut,
     ) -> Result<(), ClusterError> {
         address_of(nodes.addresses(), node)?;
-        self.mend(nodes, node).await?;
+        self.heal(nodes, node).await?;
         match nodes {
             Nodes::Processes(processes) => {
                 self.require_chain(processes).await?;
@@ -79,7 +79,7 @@ impl Partitions {
     }
 
     /// Ends a node's cut, if it has one.
-    pub(super) async fn mend(&self, nodes: &Nodes, node: usize) -> Result<(), ClusterError> {
+    pub(super) async fn heal(&self, nodes: &Nodes, node: usize) -> Result<(), ClusterError> {
         let Some(cut) = self.cuts().remove(&node) else {
             return Ok(());
         };

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::loopback::{DRAWS_MAX, free_addresses, front, random};
-use super::node_conf::{Place, node_conf};
+use super::node_conf::{NodeConfig, node_conf};
 use super::nodes::{address_of, last_lines, wait_listening};
 use super::owner::{SweepLock, are_gone, owners};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterOptions};
+use super::{ClusterError, ClusterSpec};
 
 const LOG_FILE: &str = "node.log";
 const OWNER_FILE: &str = "owners";
@@ -26,7 +26,7 @@ const DIR_PREFIX: &str = "tidegate-cluster-";
 /// The nodes' processes, and the folder that holds their files.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    options: ClusterOptions,
+    options: ClusterSpec,
     dir: PathBuf,
     addresses: Vec<SocketAddr>,
     children: Mutex<Vec<Option<Child>>>,
@@ -35,7 +35,7 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
         sweep(&std::env::temp_dir()).await;
         let dir = make_dir()?;
         let watchdog = Watchdog::start(Some(&dir))?;
@@ -77,7 +77,7 @@ impl Processes {
         &self.options.program
     }
 
-    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
+    pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.addresses.iter().copied();
         addresses
             .filter(|_| self.options.proxied)
@@ -226,7 +226,7 @@ impl Processes {
 
     fn configuration(&self, node: usize) -> Result<String, ClusterError> {
         let address = address_of(&self.addresses, node)?;
-        let place = Place {
+        let place = NodeConfig {
             bind: address.ip(),
             announce: address.ip(),
             port: address.port(),

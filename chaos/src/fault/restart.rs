@@ -44,11 +44,11 @@ pub(super) async fn all_in_turn(cluster: &ClusterUnderTest) -> Result<(), Cluste
         if leads {
             fail_over(cluster, node).await?;
             // Or the new primary, not yet followed, would be the shard's only copy.
-            cluster.wait_whole().await?;
+            cluster.wait_healthy().await?;
         }
         cluster.stop(node).await?;
         cluster.restart(node).await?;
-        cluster.wait_whole().await?;
+        cluster.wait_healthy().await?;
     }
     Ok(())
 }

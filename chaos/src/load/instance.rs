@@ -58,7 +58,7 @@ pub enum InstanceError {
 
 /// What the parent says, line by line.
 #[derive(Debug)]
-pub struct Orders {
+pub struct ParentSignals {
     begin_at: oneshot::Receiver<u64>,
     ended: oneshot::Receiver<()>,
 }
@@ -67,7 +67,7 @@ pub struct Orders {
 ///
 /// # Errors
 /// When the first line is no plan.
-pub fn take_orders() -> Result<(LoadPlan, Orders), InstanceError> {
+pub fn read_plan() -> Result<(LoadPlan, ParentSignals), InstanceError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     let plan = serde_json::from_str(&line).map_err(|e| InstanceError::Plan(e.to_string()))?;
@@ -84,7 +84,7 @@ pub fn take_orders() -> Result<(LoadPlan, Orders), InstanceError> {
         }
         let _ = end.send(());
     });
-    Ok((plan, Orders { begin_at, ended }))
+    Ok((plan, ParentSignals { begin_at, ended }))
 }
 
 /// Carries out a plan with a limiter. The limiter's `clock` is told when the load begins;
@@ -96,14 +96,14 @@ pub async fn serve<S: Store>(
     limiter: Limiter<S>,
     clock: &SteppingClock,
     plan: LoadPlan,
-    orders: Orders,
+    orders: ParentSignals,
     restored: impl Fn(&S) -> u64,
 ) -> Result<(), InstanceError> {
     let (limiter, plan) = (Arc::new(limiter), Arc::new(plan));
     let history = HistoryWriter::create(&plan.history)?;
     wait_ready(&limiter).await?;
     say("ready")?;
-    let Orders { begin_at, ended } = orders;
+    let ParentSignals { begin_at, ended } = orders;
     let begin_at = begin_at.await.map_err(|_| InstanceError::ParentEnded)?;
     clock.begin(begin_at);
     let (sender, receiver) = records();

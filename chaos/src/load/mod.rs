@@ -1,20 +1,20 @@
 //! Known traffic against a store under faults: several limiter instances, each a process of its
-//! own, each with its own connections, clock and local stage, as in production.
+//! own, each with its own connections, clock and local context, as in production.
 //!
-//! The parent ([`Fleet`]) hands each child a [`LoadPlan`], lets all begin at one instant and
+//! The parent ([`Instances`]) hands each child a [`LoadPlan`], lets all begin at one instant and
 //! collects their histories. Children never outlive their parent: its end is their standard
 //! input's end.
 
 mod clock;
 mod drive;
-mod fleet;
+mod instances;
 mod instance;
 mod plan;
 mod stall;
 
 pub use clock::SteppingClock;
 pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
-pub use fleet::{Fleet, FleetError, Harvest, InstanceProgram};
-pub use instance::{InstanceError, InstanceReport, Orders, serve, take_orders};
+pub use instances::{Instances, InstancesError, Collected, InstanceProgram};
+pub use instance::{InstanceError, InstanceReport, ParentSignals, serve, read_plan};
 pub use plan::{ClockStep, Due, LoadPlan, PlanError, PolicyPlan, RATE_MAX, Stream, policies};
 pub use stall::{Stall, StallWatch};

@@ -13,7 +13,7 @@ const LINE_LEN_MAX: usize = 16_384;
 /// How a check ended for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Status {
     /// It may go on.
     Admitted,
     /// It must not.
@@ -84,7 +84,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late: u64,
     /// How it ended.
-    pub verdict: Verdict,
+    pub status: Status,
     /// Whether it was decided without the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
@@ -173,7 +173,7 @@ mod tests {
             sent: 1_760_000_000_123_456,
             answered: 1_760_000_000_124_000,
             late: 0,
-            verdict: Verdict::Denied,
+            status: Status::Denied,
             degraded: false,
             by: AnsweredBy::Store,
             retry_after: Some(17),
@@ -189,7 +189,7 @@ mod tests {
             id: String::new(),
             retry_after: None,
             degraded: true,
-            verdict: Verdict::Stuck,
+            status: Status::Stuck,
             by: AnsweredBy::Nothing,
             late: 9,
             ..record()

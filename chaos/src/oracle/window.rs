@@ -21,7 +21,7 @@ pub struct Span {
 
 /// What the lifetimes of a ceiling's charges add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pile {
+pub struct WindowLoad {
     /// The most units in one window.
     pub peak: u64,
     /// The end of the first window that holds the peak.
@@ -32,7 +32,7 @@ pub struct Pile {
 
 /// Lower bounds: in some window at least `peak` units were admitted, and at least `excess` units
 /// were admitted wrongly.
-pub fn certain(spans: &[Span], window: u64, limit: u64) -> Pile {
+pub fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().filter_map(|span| {
         let end = span.earliest.saturating_add(window);
         (span.latest < end).then_some((span.latest, end, span.units))
@@ -43,7 +43,7 @@ pub fn certain(spans: &[Span], window: u64, limit: u64) -> Pile {
 /// Upper bounds: in no window more than `peak` units were admitted, and at most `excess` units
 /// wrongly. Where a ceiling is used to the full, an entry that takes the place of one that has
 /// just gone is within these bounds, so they are seldom zero under load.
-pub fn possible(spans: &[Span], window: u64, limit: u64) -> Pile {
+pub fn possible(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().map(|span| {
         (
             span.earliest,
@@ -57,10 +57,10 @@ pub fn possible(spans: &[Span], window: u64, limit: u64) -> Pile {
 /// Sweeps over lifetimes `[begin, end)`. Whenever more than the limit is alive, it strikes out
 /// units of the lifetime that ends last: the classic greedy colouring of intervals, which strikes
 /// out as few as can be.
-fn pile(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> Pile {
+fn pile(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> WindowLoad {
     lifetimes.sort_unstable();
     let (mut raw, mut kept) = (Alive::default(), Alive::default());
-    let mut pile = Pile::default();
+    let mut pile = WindowLoad::default();
     for (number, (begin, end, units)) in lifetimes.into_iter().enumerate() {
         for alive in [&mut raw, &mut kept] {
             alive.expire(begin);
@@ -305,6 +305,6 @@ mod tests {
     #[test]
     fn a_call_as_long_as_the_window_proves_nothing() {
         let slow = [span(0, WINDOW, 1), span(0, WINDOW, 1)];
-        assert_eq!(certain(&slow, WINDOW, 1), Pile::default());
+        assert_eq!(certain(&slow, WINDOW, 1), WindowLoad::default());
     }
 }

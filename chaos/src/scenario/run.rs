@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::catalog::{Act, Scenario};
-use super::ground::{Against, Ground, GroundError};
+use super::environment::{Against, Environment, EnvironmentError};
 use super::promise::Lost;
 use super::script::play;
-use super::stage::{Moments, Stage};
+use super::context::{FaultTimes, RunContext};
 use super::traffic::Traffic;
-use crate::cluster::{ClusterError, ClusterOptions};
-use crate::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
-use crate::oracle::{AnsweredBy, Law, Loss, Record, Stalls, judge, stated_bound};
+use crate::cluster::{ClusterError, ClusterSpec};
+use crate::load::{ClockStep, Instances, InstancesError, InstanceProgram, PlanError, policies};
+use crate::oracle::{AnsweredBy, Expectations, Loss, Record, Stalls, judge, stated_bound};
 use crate::report::{Latency, RunReport, ScenarioReport, Timeline};
 
 /// How much later than the timer that was set with it a call may come: one wake-up of a busy
@@ -37,14 +37,14 @@ const AFTERMATH_MIN: u64 = 500_000;
 pub enum ScenarioError {
     /// The cluster can't be started, seen or hurt.
     #[error(transparent)]
-    Ground(#[from] GroundError),
+    Environment(#[from] EnvironmentError),
     /// An instance went wrong.
     #[error(transparent)]
-    Fleet(#[from] FleetError),
+    Instances(#[from] InstancesError),
     /// The traffic can't be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Histories have no place.
+    /// Histories have no id.
     #[error("histories can't be kept in {path}: {source}")]
     Histories {
         /// Where.
@@ -62,7 +62,7 @@ impl ScenarioError {
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            ScenarioError::Ground(GroundError::Cluster(ClusterError::Unsupported { .. }))
+            ScenarioError::Environment(EnvironmentError::Cluster(ClusterError::Unsupported { .. }))
         )
     }
 }
@@ -85,7 +85,7 @@ pub struct Runner {
     pub lateness_max: Duration,
     /// The node timeout of the clusters it starts.
     pub node_timeout: Duration,
-    /// Whether instances have their local stage.
+    /// Whether instances have their local context.
     pub local_stage: bool,
     /// The prefix of all keys.
     pub key_prefix: String,
@@ -104,9 +104,9 @@ pub enum Phase {
     Judging,
 }
 
-/// One run's place among all.
+/// One run's id among all.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RunId {
     /// The scenario.
     pub scenario: &'static Scenario,
     /// With or without repair.
@@ -125,8 +125,8 @@ impl Runner {
         &self,
         scenario: &'static Scenario,
         repair: bool,
-        tell: impl Fn(Place, Phase),
-        mut seen: impl FnMut(Place, Result<&RunReport, &ScenarioError>),
+        tell: impl Fn(RunId, Phase),
+        mut seen: impl FnMut(RunId, Result<&RunReport, &ScenarioError>),
     ) -> Result<ScenarioReport, ScenarioError> {
         let mut report = ScenarioReport {
             name: scenario.name.to_owned(),
@@ -140,13 +140,13 @@ impl Runner {
             not_run: Vec::new(),
         };
         for repetition in 1..=self.repetitions {
-            let place = Place {
+            let id = RunId {
                 scenario,
                 repair,
                 repetition,
             };
-            let ran = self.once(place, &tell, &mut report).await;
-            seen(place, ran.as_ref());
+            let ran = self.once(id, &tell, &mut report).await;
+            seen(id, ran.as_ref());
             match ran {
                 Ok(run) => report.runs.push(run),
                 Err(error) => {
@@ -163,73 +163,73 @@ impl Runner {
 
     async fn once(
         &self,
-        place: Place,
-        tell: &impl Fn(Place, Phase),
+        id: RunId,
+        tell: &impl Fn(RunId, Phase),
         about: &mut ScenarioReport,
     ) -> Result<RunReport, ScenarioError> {
-        tell(place, Phase::Starting);
-        let act = place.scenario.act;
-        let ground = Ground::prepare(&self.against, self.options(act)).await?;
-        let traffic = self.traffic(place, &ground);
-        about.cluster = ground.name();
-        about.server = ground.server().await?;
+        tell(id, Phase::Starting);
+        let act = id.scenario.act;
+        let environment = Environment::prepare(&self.against, self.options(act)).await?;
+        let traffic = self.traffic(id, &environment);
+        about.cluster = environment.name();
+        about.server = environment.server().await?;
         about.load = traffic.description();
         let histories = Histories::create()?;
-        let plans = traffic.plans(&ground.redis_url(), &self.key_prefix, &histories.0);
-        let mut fleet = Fleet::start(&self.program, plans).await?;
-        let began_at = fleet.begin().await?;
-        tell(place, Phase::Asking(traffic.length_ms));
-        let victim = usize::from(ground.shards().count() > 1);
+        let plans = traffic.plans(&environment.redis_url(), &self.key_prefix, &histories.0);
+        let mut instances = Instances::start(&self.program, plans).await?;
+        let began_at = instances.begin().await?;
+        tell(id, Phase::Asking(traffic.length_ms));
+        let victim = usize::from(environment.shards().count() > 1);
         let subjects = traffic.subjects_on(u16::try_from(victim).unwrap_or(0));
-        let mut stage = Stage::new(&ground, began_at, traffic.length_ms, subjects);
-        let moments = play(&mut stage, act, traffic.fault_ms).await?;
-        let harvest = fleet.finish().await?;
+        let mut context = RunContext::new(&environment, began_at, traffic.length_ms, subjects);
+        let times = play(&mut context, act, traffic.fault_ms).await?;
+        let collected = instances.finish().await?;
         let mut restored = 0;
-        tell(place, Phase::Judging);
-        let mut law = self.law(place, &traffic, began_at, moments)?;
-        for report in harvest.reports {
-            law.stalls.add(report.instance, report.stalls);
+        tell(id, Phase::Judging);
+        let mut expectations = self.expectations(id, &traffic, began_at, times)?;
+        for report in collected.reports {
+            expectations.stalls.add(report.instance, report.stalls);
             restored += report.restored;
         }
-        let mut report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        let mut report = self.judged(id, &collected.records, &expectations, began_at, times, context);
         report.restored = restored;
         if let Some(keep) = self
             .keep_histories
             .as_ref()
             .filter(|_| !report.broken.is_empty())
         {
-            let repair = if place.repair { "-repair" } else { "" };
-            let name = format!("{}{repair}-{}", place.scenario.name, place.repetition);
+            let repair = if id.repair { "-repair" } else { "" };
+            let name = format!("{}{repair}-{}", id.scenario.name, id.repetition);
             histories.keep(&keep.join(name))?;
         }
         Ok(report)
     }
 
-    fn options(&self, act: Act) -> ClusterOptions {
+    fn options(&self, act: Act) -> ClusterSpec {
         let persistent = matches!(
             act,
             Act::Kill | Act::Stop | Act::RollingRestart | Act::TwoPrimariesDown | Act::AllDown
         );
-        ClusterOptions::default()
+        ClusterSpec::default()
             .node_timeout(self.node_timeout)
             .persistent(persistent)
             .proxied(matches!(act, Act::Resets | Act::Latency | Act::Loss))
     }
 
-    fn traffic(&self, place: Place, ground: &Ground) -> Traffic {
-        let length_ms = self.seconds.max(place.scenario.seconds_min) * 1_000;
+    fn traffic(&self, id: RunId, environment: &Environment) -> Traffic {
+        let length_ms = self.seconds.max(id.scenario.seconds_min) * 1_000;
         let fault_ms = (length_ms * 3 / 10).min(3_000);
         let mut traffic = Traffic {
             length_ms,
             fault_ms,
             deadline_ms: u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX),
-            shards: ground.shards(),
-            repetition: place.repetition,
-            repair: place.repair,
+            shards: environment.shards(),
+            repetition: id.repetition,
+            repair: id.repair,
             local_stage: self.local_stage,
             clock_step: None,
         };
-        if place.scenario.act == Act::ClockStep {
+        if id.scenario.act == Act::ClockStep {
             traffic.clock_step = Some(ClockStep {
                 at_ms: fault_ms,
                 back_ms: traffic.window_ms() / 4,
@@ -238,33 +238,33 @@ impl Runner {
         traffic
     }
 
-    fn law(
+    fn expectations(
         &self,
-        place: Place,
+        id: RunId,
         traffic: &Traffic,
         began_at: u64,
-        moments: Moments,
-    ) -> Result<Law, ScenarioError> {
+        times: FaultTimes,
+    ) -> Result<Expectations, ScenarioError> {
         let ended_at = began_at + traffic.length_ms * 1_000;
-        let needed = moments.recovery_from + AFTERMATH_MIN;
+        let needed = times.recovery_from + AFTERMATH_MIN;
         if needed > ended_at {
             return Err(ScenarioError::TooShort((needed - ended_at) / 1_000));
         }
         let back_ms = traffic.clock_step.map_or(0, |step| step.back_ms);
         let lockout = (traffic.window_ms() + back_ms + traffic.deadline_ms) * 1_000;
-        let excused = place.scenario.promise.excuses_a_window;
-        Ok(Law {
+        let excused = id.scenario.promise.excuses_a_window;
+        Ok(Expectations {
             policies: policies(&traffic.policies())?,
             deadline: traffic.deadline_ms * 1_000,
             lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
             shards: traffic.shards.clone(),
             denials_excused_until: if excused {
-                moments.fault_at + lockout
+                times.fault_at + lockout
             } else {
                 0
             },
-            fault_at: moments.fault_at,
-            recovery_from: moments.recovery_from,
+            fault_at: times.fault_at,
+            recovery_from: times.recovery_from,
             ended_at,
             stalls: Stalls::default(),
         })
@@ -272,48 +272,48 @@ impl Runner {
 
     fn judged(
         &self,
-        place: Place,
+        id: RunId,
         records: &[Record],
-        law: &Law,
+        expectations: &Expectations,
         began_at: u64,
-        moments: Moments,
-        stage: Stage<'_>,
+        times: FaultTimes,
+        context: RunContext<'_>,
     ) -> RunReport {
-        let judgement = judge(records, law);
-        let promise = place.scenario.promise;
-        let victim = u16::try_from(stage.victim).unwrap_or(0);
-        let losses = losses(promise.lost, moments, victim);
-        let bound = stated_bound(records, law, &losses);
+        let judgement = judge(records, expectations);
+        let promise = id.scenario.promise;
+        let victim = u16::try_from(context.victim).unwrap_or(0);
+        let losses = losses(promise.lost, times, victim);
+        let bound = stated_bound(records, expectations, &losses);
         let node_timeout = u64::try_from(self.node_timeout.as_micros()).unwrap_or(u64::MAX);
         let kept = promise.check(&judgement, bound, node_timeout);
         let latencies = records.iter().map(|r| r.answered.saturating_sub(r.sent));
         RunReport {
-            repetition: place.repetition,
-            seconds: (law.ended_at - began_at) as f64 / 1e6,
+            repetition: id.repetition,
+            seconds: (expectations.ended_at - began_at) as f64 / 1e6,
             judgement,
             wrongly_admitted_bound: bound,
             latency: Latency::of(latencies.collect()),
-            marks: stage.into_marks(),
+            events: context.into_events(),
             broken: kept.broken,
             missed: kept.missed,
-            takeover: moments
+            takeover: times
                 .taken_at
-                .map(|at| at.saturating_sub(moments.fault_at)),
-            after_takeover: moments
+                .map(|at| at.saturating_sub(times.fault_at)),
+            after_takeover: times
                 .taken_at
-                .and_then(|at| first_served(records, law, victim, at)),
+                .and_then(|at| first_served(records, expectations, victim, at)),
             restored: 0,
-            stalls: law.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
-            timeline: Timeline::of(records, law, began_at, law.ended_at),
+            stalls: expectations.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
+            timeline: Timeline::of(records, expectations, began_at, expectations.ended_at),
         }
     }
 }
 
 /// How long after `at` the last instance got its first answer of a shard from the store; `None`
 /// when one never did.
-fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u64> {
+fn first_served(records: &[Record], expectations: &Expectations, shard: u16, at: u64) -> Option<u64> {
     let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
-    for record in records.iter().filter(|r| law.shard_of(&r.subject) == shard) {
+    for record in records.iter().filter(|r| expectations.shard_of(&r.subject) == shard) {
         let seen = first.entry(record.instance).or_default();
         let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
         if served && seen.is_none_or(|earlier| record.answered < earlier) {
@@ -325,10 +325,10 @@ fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u6
 }
 
 /// When which shards may lose what they had acknowledged.
-fn losses(lost: Lost, moments: Moments, victim: u16) -> Vec<Loss> {
+fn losses(lost: Lost, times: FaultTimes, victim: u16) -> Vec<Loss> {
     let last_second = Loss {
-        from: moments.fault_at.saturating_sub(UNREPLICATED_MAX),
-        to: moments.lost_until,
+        from: times.fault_at.saturating_sub(UNREPLICATED_MAX),
+        to: times.lost_until,
         shard: Some(victim),
     };
     match lost {

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec, ClusterUnderTest};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 250;
@@ -52,11 +52,11 @@ fn counted(child: Child) -> (u64, u64) {
 }
 
 /// 250 tasks in each of four processes at once: exactly the limit, twenty times over, half of
-/// them with the local stage and half without.
+/// them with the local context and half without.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_processes_share_one_limit_exactly_twenty_times_over() {
     let config = policies();
-    let options = ClusterOptions::default().kind(ClusterKind::Processes);
+    let options = ClusterSpec::default().kind(ClusterKind::Processes);
     let nodes = ClusterUnderTest::start(options).await.unwrap();
     let redis = nodes.redis_url();
     for round in 0..ROUNDS {

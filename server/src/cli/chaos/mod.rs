@@ -151,8 +151,8 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         let ran = runner.scenario(
             scenario,
             repair,
-            |place, phase| progress.phase(place, phase),
-            |place, run| progress.finished(place, run),
+            |id, phase| progress.phase(id, phase),
+            |id, run| progress.finished(id, run),
         );
         match ran.await {
             Ok(report) => scenarios.push(report),
@@ -211,17 +211,17 @@ impl ChaosArgs {
 
     /// Each scenario, and whether with repair.
     fn chosen(&self, against: &Against) -> Result<Vec<(&'static Scenario, bool)>, Failure> {
-        let foreign = matches!(against, Against::Url(_));
+        let external = matches!(against, Against::Url(_));
         let all = self.scenarios.iter().any(|name| name == "all");
         let scenarios: Vec<_> = match all {
-            true => SCENARIOS.iter().filter(|s| !(foreign && s.hurts)).collect(),
+            true => SCENARIOS.iter().filter(|s| !(external && s.hurts)).collect(),
             false => self
                 .scenarios
                 .iter()
                 .filter_map(|name| scenario(name))
                 .collect(),
         };
-        if let Some(hurting) = scenarios.iter().find(|s| foreign && s.hurts) {
+        if let Some(hurting) = scenarios.iter().find(|s| external && s.hurts) {
             let cause = format!(
                 "{} would hurt a cluster that chaos did not start",
                 hurting.name

@@ -1,22 +1,22 @@
-//! A scenario's view of its run: the cluster, the time, and the marks it leaves. Never reads what
+//! A scenario's view of its run: the cluster, the time, and the events it leaves. Never reads what
 //! the instances answer.
 
 use std::time::Duration;
 
 use super::catalog::Act;
-use super::ground::{Ground, GroundError};
+use super::environment::{Environment, EnvironmentError};
 use crate::cluster::{ClusterError, ClusterUnderTest};
 use crate::load::wall_us;
-use crate::report::Mark;
+use crate::report::Event;
 
 /// How long something that a script waits for may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// How often it looks.
-const LOOK_PERIOD: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The moments of a fault, in microseconds since the epoch.
+/// The times of a fault, in microseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moments {
+pub struct FaultTimes {
     /// When it came.
     pub fault_at: u64,
     /// From when on recovery is counted.
@@ -28,9 +28,9 @@ pub struct Moments {
 }
 
 /// What a script plays on.
-pub struct Stage<'a> {
+pub struct RunContext<'a> {
     /// The cluster.
-    pub ground: &'a Ground,
+    pub environment: &'a Environment,
     /// When the load began, in microseconds since the epoch.
     pub began_at: u64,
     /// How long checks are asked, in milliseconds.
@@ -39,27 +39,27 @@ pub struct Stage<'a> {
     pub victim: usize,
     /// Subjects with traffic on the victim.
     pub subjects: Vec<String>,
-    marks: Vec<Mark>,
+    events: Vec<Event>,
 }
 
-impl<'a> Stage<'a> {
-    /// A stage without marks.
-    pub fn new(ground: &'a Ground, began_at: u64, length_ms: u64, subjects: Vec<String>) -> Self {
-        let victim = usize::from(ground.shards().count() > 1);
-        Stage {
-            ground,
+impl<'a> RunContext<'a> {
+    /// A context without events.
+    pub fn new(environment: &'a Environment, began_at: u64, length_ms: u64, subjects: Vec<String>) -> Self {
+        let victim = usize::from(environment.shards().count() > 1);
+        RunContext {
+            environment,
             began_at,
             length_ms,
             victim,
             subjects,
-            marks: Vec::new(),
+            events: Vec::new(),
         }
     }
 
     /// Notes that something happens now, and returns when that is.
-    pub fn mark(&mut self, label: impl Into<String>) -> u64 {
+    pub fn event(&mut self, label: impl Into<String>) -> u64 {
         let at = wall_us();
-        self.marks.push(Mark {
+        self.events.push(Event {
             at,
             label: label.into(),
         });
@@ -67,8 +67,8 @@ impl<'a> Stage<'a> {
     }
 
     /// What was noted.
-    pub fn into_marks(self) -> Vec<Mark> {
-        self.marks
+    pub fn into_events(self) -> Vec<Event> {
+        self.events
     }
 
     /// Waits until so long after the load's beginning.
@@ -86,11 +86,11 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When it is somebody else's.
-    pub fn own(&self, act: Act) -> Result<&'a ClusterUnderTest, GroundError> {
-        self.ground.own().ok_or_else(|| {
+    pub fn own(&self, act: Act) -> Result<&'a ClusterUnderTest, EnvironmentError> {
+        self.environment.own().ok_or_else(|| {
             let why = "it would hurt a cluster that chaos did not start; \
                        use --against containers or processes";
-            GroundError::Unusable(format!("{act:?}"), why.to_owned())
+            EnvironmentError::Unusable(format!("{act:?}"), why.to_owned())
         })
     }
 
@@ -98,32 +98,32 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When that takes 20 s.
-    pub async fn await_primary(&mut self, node: usize) -> Result<u64, GroundError> {
+    pub async fn await_primary(&mut self, node: usize) -> Result<u64, EnvironmentError> {
         self.await_role(node, "role:master").await?;
-        Ok(self.mark(format!("node {node} has taken over")))
+        Ok(self.event(format!("node {node} has taken over")))
     }
 
     /// Waits until a node says this of its replication.
     ///
     /// # Errors
     /// When that takes 20 s.
-    async fn await_role(&self, node: usize, role: &str) -> Result<(), GroundError> {
+    async fn await_role(&self, node: usize, role: &str) -> Result<(), EnvironmentError> {
         let asked = async {
             loop {
-                let reply = self.ground.run(node, &["INFO", "replication"]).await;
+                let reply = self.environment.run(node, &["INFO", "replication"]).await;
                 let text = reply.ok().and_then(|r| r.text().map(str::to_owned));
                 if text.is_some_and(|text| text.lines().any(|line| line.trim() == role)) {
                     return;
                 }
-                tokio::time::sleep(LOOK_PERIOD).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, asked).await;
+        let waited = tokio::time::timeout(WAIT_MAX, asked).await;
         waited.map_err(|_| {
-            GroundError::Cluster(ClusterError::TimedOut {
+            EnvironmentError::Cluster(ClusterError::TimedOut {
                 what: format!("node {node} to say {role}"),
                 seen: "something else, or nothing".into(),
-                waited: PATIENCE,
+                waited: WAIT_MAX,
             })
         })
     }

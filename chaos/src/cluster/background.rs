@@ -1,4 +1,4 @@
-//! A runtime aside from the caller's, for what clusters under test keep open: connections to the
+//! A runtime background from the caller's, for what clusters under test keep open: connections to the
 //! Docker engine, proxies.
 //!
 //! So a cluster may be shared by tests with runtimes of their own, and dropped outside of any.
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::ClusterError;
 
 /// Runs `work` there, to its end even if the caller gives up.
-pub(super) async fn aside<T: Send + 'static>(
+pub(super) async fn background<T: Send + 'static>(
     work: impl Future<Output = Result<T, ClusterError>> + Send + 'static,
 ) -> Result<T, ClusterError> {
     match runtime()?.spawn(work).await {

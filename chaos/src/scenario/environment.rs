@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::cluster::{ClusterError, ClusterKind, ClusterOptions, ClusterUnderTest, ClusterView};
+use crate::cluster::{ClusterError, ClusterKind, ClusterSpec, ClusterUnderTest, ClusterView};
 use crate::oracle::ShardMap;
-use crate::resp::{Connection, Reply};
+use crate::resp::{NodeConnection, Reply};
 use tidegate::store::cluster::{StoreUrl, StoreUrlError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ impl std::fmt::Display for Against {
 
 /// Why there is nothing to run on.
 #[derive(Debug, thiserror::Error)]
-pub enum GroundError {
+pub enum EnvironmentError {
     /// The cluster can't be started, seen or hurt.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -56,7 +56,7 @@ pub enum GroundError {
 
 /// A server that chaos did not start.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct ExternalCluster {
     url: String,
     password: Option<(Option<String>, String)>,
     addresses: Vec<SocketAddr>,
@@ -65,19 +65,19 @@ pub struct Foreign {
 
 /// What a scenario runs on.
 #[derive(Debug)]
-pub enum Ground {
+pub enum Environment {
     /// A cluster of its own.
     Own(Box<ClusterUnderTest>),
     /// Somebody else's.
-    Foreign(Foreign),
+    External(ExternalCluster),
 }
 
-impl Ground {
+impl Environment {
     /// Starts a cluster, or looks at the one that was named.
     ///
     /// # Errors
     /// When it can't be started or reached.
-    pub async fn prepare(against: &Against, options: ClusterOptions) -> Result<Self, GroundError> {
+    pub async fn prepare(against: &Against, options: ClusterSpec) -> Result<Self, EnvironmentError> {
         match against {
             Against::Own(kind) => {
                 let options = match kind {
@@ -85,52 +85,52 @@ impl Ground {
                     None => options,
                 };
                 let cluster = ClusterUnderTest::start(options).await?;
-                Ok(Ground::Own(Box::new(cluster)))
+                Ok(Environment::Own(Box::new(cluster)))
             }
-            Against::Url(url) => Ok(Ground::Foreign(Foreign::look_at(url).await?)),
+            Against::Url(url) => Ok(Environment::External(ExternalCluster::look_at(url).await?)),
         }
     }
 
     /// What it is, as reports name it.
     pub fn name(&self) -> String {
         match self {
-            Ground::Own(cluster) => Against::Own(Some(cluster.kind())).to_string(),
-            Ground::Foreign(foreign) => Against::Url(foreign.url.clone()).to_string(),
+            Environment::Own(cluster) => Against::Own(Some(cluster.kind())).to_string(),
+            Environment::External(external) => Against::Url(external.url.clone()).to_string(),
         }
     }
 
     /// The cluster, if it is our own: what may be killed.
     pub fn own(&self) -> Option<&ClusterUnderTest> {
         match self {
-            Ground::Own(cluster) => Some(cluster),
-            Ground::Foreign(_) => None,
+            Environment::Own(cluster) => Some(cluster),
+            Environment::External(_) => None,
         }
     }
 
     /// As `--redis` takes it.
     pub fn redis_url(&self) -> String {
         match self {
-            Ground::Own(cluster) => cluster.redis_url(),
-            Ground::Foreign(foreign) => foreign.url.clone(),
+            Environment::Own(cluster) => cluster.redis_url(),
+            Environment::External(external) => external.url.clone(),
         }
     }
 
     /// Which shard serves what.
     pub fn shards(&self) -> ShardMap {
         match self {
-            Ground::Own(cluster) => {
+            Environment::Own(cluster) => {
                 let primaries = (cluster.node_count() / 2).max(1);
                 ShardMap::equal(u16::try_from(primaries).unwrap_or(1))
             }
-            Ground::Foreign(foreign) => foreign.shards.clone(),
+            Environment::External(external) => external.shards.clone(),
         }
     }
 
     /// How many nodes there are.
     pub fn node_count(&self) -> usize {
         match self {
-            Ground::Own(cluster) => cluster.node_count(),
-            Ground::Foreign(foreign) => foreign.addresses.len(),
+            Environment::Own(cluster) => cluster.node_count(),
+            Environment::External(external) => external.addresses.len(),
         }
     }
 
@@ -138,10 +138,10 @@ impl Ground {
     ///
     /// # Errors
     /// When the node doesn't answer, or answers with an error.
-    pub async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, GroundError> {
+    pub async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, EnvironmentError> {
         match self {
-            Ground::Own(cluster) => Ok(cluster.run(node, args).await?),
-            Ground::Foreign(foreign) => foreign.run(node, args).await,
+            Environment::Own(cluster) => Ok(cluster.run(node, args).await?),
+            Environment::External(external) => external.run(node, args).await,
         }
     }
 
@@ -149,11 +149,11 @@ impl Ground {
     ///
     /// # Errors
     /// When no node says.
-    pub async fn replica_of(&self, shard: usize) -> Result<Option<usize>, GroundError> {
+    pub async fn replica_of(&self, shard: usize) -> Result<Option<usize>, EnvironmentError> {
         match self {
-            Ground::Own(cluster) => Ok(Some(cluster.node_count() / 2 + shard)),
-            Ground::Foreign(foreign) => {
-                let view = foreign.view(shard).await?;
+            Environment::Own(cluster) => Ok(Some(cluster.node_count() / 2 + shard)),
+            Environment::External(external) => {
+                let view = external.view(shard).await?;
                 let replica = view.as_ref().and_then(|view| {
                     let primary = view.node(shard)?;
                     view.replicas_of(primary).find_map(|replica| replica.node)
@@ -167,7 +167,7 @@ impl Ground {
     ///
     /// # Errors
     /// When node 0 doesn't answer.
-    pub async fn server(&self) -> Result<String, GroundError> {
+    pub async fn server(&self) -> Result<String, EnvironmentError> {
         let info = self.run(0, &["INFO", "server"]).await?;
         let text = info.text().unwrap_or_default();
         let field = |name: &str| {
@@ -183,11 +183,11 @@ impl Ground {
     }
 }
 
-impl Foreign {
-    async fn look_at(text: &str) -> Result<Self, GroundError> {
+impl ExternalCluster {
+    async fn look_at(text: &str) -> Result<Self, EnvironmentError> {
         let url = StoreUrl::parse(text)?;
         let unusable = |why: &str| {
-            GroundError::Unusable(Against::Url(text.to_owned()).to_string(), why.to_owned())
+            EnvironmentError::Unusable(Against::Url(text.to_owned()).to_string(), why.to_owned())
         };
         if url.tls {
             return Err(unusable(
@@ -204,7 +204,7 @@ impl Foreign {
             .next()
             .ok_or_else(|| unusable("its name has no address"))?;
         let credentials = url.credentials;
-        let mut foreign = Foreign {
+        let mut external = ExternalCluster {
             url: text.to_owned(),
             password: credentials
                 .password
@@ -212,13 +212,13 @@ impl Foreign {
             addresses: vec![address],
             shards: ShardMap::equal(1),
         };
-        if let Ok(reply) = foreign.run(0, &["CLUSTER", "NODES"]).await {
+        if let Ok(reply) = external.run(0, &["CLUSTER", "NODES"]).await {
             let text = reply.text().unwrap_or_default().to_owned();
-            foreign
+            external
                 .take_cluster(&text)
                 .ok_or_else(|| unusable("CLUSTER NODES can't be read"))?;
         }
-        Ok(foreign)
+        Ok(external)
     }
 
     /// Numbers the nodes: primaries by their first slot, then everyone else.
@@ -248,7 +248,7 @@ impl Foreign {
         (!self.addresses.is_empty()).then_some(())
     }
 
-    async fn view(&self, node: usize) -> Result<Option<ClusterView>, GroundError> {
+    async fn view(&self, node: usize) -> Result<Option<ClusterView>, EnvironmentError> {
         let reply = self.run(node, &["CLUSTER", "NODES"]).await?;
         Ok(ClusterView::parse(
             reply.text().unwrap_or_default(),
@@ -256,11 +256,11 @@ impl Foreign {
         ))
     }
 
-    async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, GroundError> {
-        let failed = |why: String| GroundError::Unusable(format!("node {node}"), why);
+    async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, EnvironmentError> {
+        let failed = |why: String| EnvironmentError::Unusable(format!("node {node}"), why);
         let address = self.addresses.get(node).copied();
         let address = address.ok_or_else(|| failed("there is no such node".to_owned()))?;
-        let opened = Connection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
+        let opened = NodeConnection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
         let mut connection = opened.map_err(|error| failed(error.to_string()))?;
         if let Some((user, password)) = &self.password {
             let mut auth = vec!["AUTH"];
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_foreign_cluster_is_numbered_by_its_slots() {
-        let mut foreign = Foreign {
+        let mut external = ExternalCluster {
             url: String::new(),
             password: None,
             addresses: Vec::new(),
@@ -306,12 +306,12 @@ mod tests {
             line('c', 7001, "master - 0 0 1 connected 0-7999"),
         ]
         .concat();
-        foreign.take_cluster(&text).unwrap();
-        let ports: Vec<u16> = foreign.addresses.iter().map(SocketAddr::port).collect();
+        external.take_cluster(&text).unwrap();
+        let ports: Vec<u16> = external.addresses.iter().map(SocketAddr::port).collect();
         assert_eq!(ports, [7001, 7002, 7003]);
         // foo is in slot 12182, hello in 866.
-        assert_eq!(foreign.shards.shard_of("foo"), 1);
-        assert_eq!(foreign.shards.shard_of("hello"), 0);
+        assert_eq!(external.shards.shard_of("foo"), 1);
+        assert_eq!(external.shards.shard_of("hello"), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tidegate::model::{Algorithm, Policies, Region, Scope, Subject};
 
 /// What must hold.
 #[derive(Clone, Debug)]
-pub struct Law {
+pub struct Expectations {
     /// The policies that were in force all the time.
     pub policies: Policies,
     /// How long a check may take, in microseconds.
@@ -45,7 +45,7 @@ pub struct CeilingKey {
 
 /// A ceiling's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CeilingLaw {
+pub struct ExpectedCeiling {
     /// Units per window.
     pub limit: u64,
     /// The window in microseconds.
@@ -54,9 +54,9 @@ pub struct CeilingLaw {
     pub exact: bool,
 }
 
-impl Law {
+impl Expectations {
     /// The ceilings that a record's check is counted in; empty when its policy isn't known.
-    pub fn ceilings_of(&self, record: &Record) -> BTreeMap<CeilingKey, CeilingLaw> {
+    pub fn ceilings_of(&self, record: &Record) -> BTreeMap<CeilingKey, ExpectedCeiling> {
         let Some(policy) = self.policies.get(&record.policy) else {
             return BTreeMap::new();
         };
@@ -79,12 +79,12 @@ impl Law {
                     .clone()
                     .filter(|_| ceiling.scope == Scope::Region),
             };
-            let law = CeilingLaw {
+            let expectations = ExpectedCeiling {
                 limit: ceiling.quota.limit(),
                 window: ceiling.quota.window().get(),
                 exact: ceiling.algorithm == Algorithm::SlidingLog,
             };
-            (key, law)
+            (key, expectations)
         });
         keyed.collect()
     }

@@ -34,7 +34,7 @@ pub struct InstanceProgram {
 
 /// An instance went wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum FleetError {
+pub enum InstancesError {
     /// It could not be started or spoken to.
     #[error("instance {instance} can't be run: {source}")]
     Run {
@@ -73,18 +73,18 @@ struct Instance {
 
 /// Running instances.
 #[derive(Debug)]
-pub struct Fleet(Vec<Instance>);
+pub struct Instances(Vec<Instance>);
 
-/// What a fleet brought home.
+/// What a instances brought home.
 #[derive(Debug, Default)]
-pub struct Harvest {
+pub struct Collected {
     /// Every check of every instance.
     pub records: Vec<Record>,
     /// What each instance said of itself.
     pub reports: Vec<InstanceReport>,
 }
 
-impl Fleet {
+impl Instances {
     /// Starts an instance a plan and waits until all are ready.
     ///
     /// # Errors
@@ -92,15 +92,15 @@ impl Fleet {
     pub async fn start(
         program: &InstanceProgram,
         plans: Vec<LoadPlan>,
-    ) -> Result<Self, FleetError> {
-        let mut fleet = Fleet(Vec::with_capacity(plans.len()));
+    ) -> Result<Self, InstancesError> {
+        let mut instances = Instances(Vec::with_capacity(plans.len()));
         for plan in plans {
-            fleet.0.push(Instance::start(program, plan).await?);
+            instances.0.push(Instance::start(program, plan).await?);
         }
-        for instance in &mut fleet.0 {
+        for instance in &mut instances.0 {
             instance.expect_line("it got ready", READY_WITHIN).await?;
         }
-        Ok(fleet)
+        Ok(instances)
     }
 
     /// Lets all begin at one instant, which is returned: microseconds since the epoch, a little
@@ -108,7 +108,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When one has ended.
-    pub async fn begin(&mut self) -> Result<u64, FleetError> {
+    pub async fn begin(&mut self) -> Result<u64, InstancesError> {
         let begin_at = wall_us() + BEGIN_AHEAD_US;
         for instance in &mut self.0 {
             let order = format!("{begin_at}\n");
@@ -122,8 +122,8 @@ impl Fleet {
     ///
     /// # Errors
     /// When one failed or took much longer than its plan.
-    pub async fn finish(mut self) -> Result<Harvest, FleetError> {
-        let mut harvest = Harvest::default();
+    pub async fn finish(mut self) -> Result<Collected, InstancesError> {
+        let mut collected = Collected::default();
         for instance in &mut self.0 {
             let length = Duration::from_millis(instance.plan.length_ms);
             let within = length + STUCK_AFTER + END_WITHIN;
@@ -131,29 +131,29 @@ impl Fleet {
                 .expect_line("it carried out its plan", within)
                 .await?;
             let number = instance.plan.instance;
-            let report = serde_json::from_str(&line).map_err(|error| FleetError::Failed {
+            let report = serde_json::from_str(&line).map_err(|error| InstancesError::Failed {
                 instance: number,
                 awaiting: "it reported",
                 complaint: error.to_string(),
             })?;
-            harvest.reports.push(report);
+            collected.reports.push(report);
             let path = instance.plan.history.clone();
             let history = tokio::task::spawn_blocking(move || read_history(&path)).await;
             let history = history.map_err(io::Error::other).and_then(|read| read);
-            let unreadable = |source| FleetError::History {
+            let unreadable = |source| InstancesError::History {
                 instance: number,
                 source,
             };
-            harvest.records.append(&mut history.map_err(unreadable)?);
+            collected.records.append(&mut history.map_err(unreadable)?);
         }
-        Ok(harvest)
+        Ok(collected)
     }
 }
 
 impl Instance {
-    async fn start(program: &InstanceProgram, plan: LoadPlan) -> Result<Self, FleetError> {
+    async fn start(program: &InstanceProgram, plan: LoadPlan) -> Result<Self, InstancesError> {
         let number = plan.instance;
-        let failed = |source| FleetError::Run {
+        let failed = |source| InstancesError::Run {
             instance: number,
             source,
         };
@@ -180,21 +180,21 @@ impl Instance {
         })
     }
 
-    fn cannot_run(&self) -> impl FnOnce(io::Error) -> FleetError + use<> {
+    fn cannot_run(&self) -> impl FnOnce(io::Error) -> InstancesError + use<> {
         let instance = self.plan.instance;
-        move |source| FleetError::Run { instance, source }
+        move |source| InstancesError::Run { instance, source }
     }
 
     async fn expect_line(
         &mut self,
         awaiting: &'static str,
         within: Duration,
-    ) -> Result<String, FleetError> {
+    ) -> Result<String, InstancesError> {
         match tokio::time::timeout(within, self.answers.next_line()).await {
             Ok(Ok(Some(line))) => Ok(line),
             Ok(Err(source)) => Err(self.cannot_run()(source)),
             Ok(Ok(None)) => Err(self.failed(awaiting).await),
-            Err(_) => Err(FleetError::Failed {
+            Err(_) => Err(InstancesError::Failed {
                 instance: self.plan.instance,
                 awaiting,
                 complaint: format!("no answer within {} s", within.as_secs()),
@@ -203,7 +203,7 @@ impl Instance {
     }
 
     /// What an instance that has ended complained of.
-    async fn failed(&mut self, awaiting: &'static str) -> FleetError {
+    async fn failed(&mut self, awaiting: &'static str) -> InstancesError {
         let mut complaint = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(COMPLAINT_LEN_MAX);
@@ -211,7 +211,7 @@ impl Instance {
             // Whatever was read by then is shown; the child has closed its other end.
             let _ = tokio::time::timeout(Duration::from_secs(2), read).await;
         }
-        FleetError::Failed {
+        InstancesError::Failed {
             instance: self.plan.instance,
             awaiting,
             complaint: String::from_utf8_lossy(&complaint).trim().to_owned(),
