@@ -3,13 +3,10 @@
 //! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
 //! returns before the replicas have synced: a primary killed then is never replaced.
 
-use std::time::{Duration, Instant};
-
 use super::{ClusterError, ClusterUnderTest, options::Shape};
 use crate::resp::Reply;
 
 const SLOT_COUNT: usize = 16_384;
-const POLL: Duration = Duration::from_millis(20);
 
 /// Gives the slots to the primaries, introduces everyone, and attaches the replicas.
 pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
@@ -67,9 +64,9 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
 
 /// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
 async fn wait_proxies_announced(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
-    let proxy_addresses = cluster.nodes.proxy_addresses().into_iter();
-    let proxy_addresses: Vec<_> = proxy_addresses.map(|front| front.ip().to_string()).collect();
-    if proxy_addresses.is_empty() {
+    let proxies = cluster.nodes.proxy_addresses().iter();
+    let proxies: Vec<_> = proxies.map(|proxy| proxy.ip().to_string()).collect();
+    if proxies.is_empty() {
         return Ok(());
     }
     cluster
@@ -82,43 +79,12 @@ async fn wait_proxies_announced(cluster: &ClusterUnderTest) -> Result<(), Cluste
                     .filter_map(Reply::array)
                     .flat_map(|e| e.iter().skip(2));
                 let mut endpoints = nodes.filter_map(|node| node.array()?.first());
-                let is_front = |reply: &Reply| proxy_addresses.iter().any(|f| reply.text() == Some(f));
-                if let Some(strange) = endpoints.find(|endpoint| !is_front(endpoint)) {
+                let is_proxy = |reply: &Reply| proxies.iter().any(|p| reply.text() == Some(p));
+                if let Some(strange) = endpoints.find(|endpoint| !is_proxy(endpoint)) {
                     return Ok(Err(format!("node {node} names {strange:?}")));
                 }
             }
             Ok(Ok(()))
         })
         .await
-}
-
-/// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
-/// doesn't answer is waited for like one that isn't ready.
-pub(super) async fn wait_for<F>(
-    what: &str,
-    limit: Duration,
-    mut probe: impl FnMut() -> F,
-) -> Result<(), ClusterError>
-where
-    F: Future<Output = Result<Result<(), String>, ClusterError>>,
-{
-    let begun = Instant::now();
-    loop {
-        let seen = match probe().await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(seen)) => seen,
-            Err(error @ (ClusterError::NoAnswer { .. } | ClusterError::Refused { .. })) => {
-                error.to_string()
-            }
-            Err(error) => return Err(error),
-        };
-        if begun.elapsed() > limit {
-            return Err(ClusterError::TimedOut {
-                what: what.to_owned(),
-                seen,
-                waited: begun.elapsed(),
-            });
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }

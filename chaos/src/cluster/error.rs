@@ -103,6 +103,11 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
+    /// A node's own, or that there is no such node.
+    pub(crate) fn no_such_node<T>(own: Option<T>, node: usize, count: usize) -> Result<T, Self> {
+        own.ok_or(Self::NoSuchNode { node, count })
+    }
+
     /// An [`ClusterError::Io`] for `map_err`.
     pub(crate) fn io(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let operation = operation.into();

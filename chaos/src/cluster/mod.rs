@@ -1,8 +1,8 @@
 //! A cluster under test: real nodes, started for one owner and ended with it.
 //!
 //! ```no_run
-//! # use tidegate::chaos::cluster::{ClusterSpec, ClusterUnderTest};
-//! # async fn example() -> Result<(), tidegate::chaos::cluster::ClusterError> {
+//! # use tidegate_chaos::cluster::{ClusterSpec, ClusterUnderTest};
+//! # async fn example() -> Result<(), tidegate_chaos::cluster::ClusterError> {
 //! let cluster = ClusterUnderTest::start(ClusterSpec::default()).await?;
 //! println!("tidegate serve --redis {}", cluster.redis_url());
 //! let primary = cluster.primary_of("tg:{key-1}:video_top:g").await?;
@@ -30,6 +30,7 @@ mod owner;
 mod partition;
 mod processes;
 mod view;
+mod wait;
 mod watchdog;
 
 use std::net::SocketAddr;
@@ -41,10 +42,20 @@ pub use options::ClusterSpec;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
-use create::wait_for;
-use nodes::{Nodes, address_of};
+use nodes::Nodes;
 use options::Shape;
 use partition::{Cut, Partitions};
+use wait::wait_for;
+
+/// What is done to one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeAction {
+    Kill,
+    Stop,
+    Start,
+    Pause,
+    Resume,
+}
 
 /// A running cluster (or a single node). Dropped, it ends and leaves nothing, also when its owner
 /// panics or is killed.
@@ -128,7 +139,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoSuchNode`].
     pub fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
-        address_of(self.nodes.addresses(), node)
+        self.nodes.address(node)
     }
 
     /// Where clients are to reach a node: its proxy if there is one, else
@@ -186,8 +197,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn kill(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.kill(node).await
+        self.nodes.apply(node, NodeAction::Kill).await
     }
 
     /// Has a node end in order (SIGTERM), as a service manager does, and waits for that.
@@ -195,8 +205,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's, or [`ClusterError::TimedOut`] after 30 s.
     pub async fn stop(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.stop(node).await
+        self.nodes.apply(node, NodeAction::Stop).await
     }
 
     /// Starts a node that was killed or stopped: the same address, and what it had persisted.
@@ -205,8 +214,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// As [`ClusterUnderTest::start`].
     pub async fn restart(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.restart(node).await
+        self.nodes.apply(node, NodeAction::Start).await
     }
 
     /// Freezes a node: connections stay, new ones are accepted by the kernel, nothing is answered.
@@ -214,8 +222,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn pause(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.pause(node).await
+        self.nodes.apply(node, NodeAction::Pause).await
     }
 
     /// Ends a pause.
@@ -223,8 +230,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn resume(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.resume(node).await
+        self.nodes.apply(node, NodeAction::Resume).await
     }
 
     /// Cuts a node off from everyone, clients included. A cut that it has already is replaced.
@@ -284,11 +290,12 @@ impl ClusterUnderTest {
 /// One before each node, unimpaired; none where none were asked for.
 async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
     let mut proxies = Vec::new();
-    for (front, upstream) in nodes.proxy_addresses().into_iter().zip(nodes.addresses().to_vec()) {
-        let started = background::background(async move {
-            let started = Proxy::start(front, upstream).await;
+    let upstreams = nodes.addresses().iter().copied();
+    for (address, upstream) in nodes.proxy_addresses().iter().copied().zip(upstreams) {
+        let started = background::in_background(async move {
+            let started = Proxy::start(address, upstream).await;
             started.map_err(ClusterError::io(format!(
-                "listening on {front} for a proxy"
+                "listening on {address} for a proxy"
             )))
         });
         proxies.push(started.await?);

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::process::Command;
 
-use super::loopback::{OWN_ADDRESSES, random};
-use super::nodes::{Nodes, address_of};
+use super::loopback::OWN_ADDRESSES;
+use super::nodes::Nodes;
 use super::processes::Processes;
 use super::{ClusterError, containers::Containers};
 
@@ -36,7 +36,7 @@ pub(super) struct Partitions {
 impl Partitions {
     pub(super) fn new() -> Self {
         Self {
-            chain: format!("TIDEGATE-{:016x}", random()),
+            chain: format!("TIDEGATE-{:016x}", rand::random::<u64>()),
             cuts: Mutex::default(),
             chained: tokio::sync::Mutex::default(),
         }
@@ -49,7 +49,7 @@ impl Partitions {
         node: usize,
         cut: Cut,
     ) -> Result<(), ClusterError> {
-        address_of(nodes.addresses(), node)?;
+        nodes.address(node)?;
         self.heal(nodes, node).await?;
         match nodes {
             Nodes::Processes(processes) => {
@@ -62,7 +62,7 @@ impl Partitions {
                 Cut::Everyone => containers.disconnect_node(node).await?,
                 Cut::Peers => {
                     for (from, to) in pairs(nodes, node) {
-                        let chain = if to == address_of(nodes.addresses(), node)?.ip() {
+                        let chain = if to == nodes.address(node)?.ip() {
                             "INPUT"
                         } else {
                             "OUTPUT"

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::loopback::{DRAWS_MAX, free_addresses, front, random};
+use super::loopback::{ATTEMPTS_MAX, free_addresses, proxy_of};
 use super::node_conf::{NodeConfig, node_conf};
-use super::nodes::{address_of, last_lines, wait_listening};
 use super::owner::{SweepLock, are_gone, owners};
+use super::wait::{last_lines, wait_listening};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterSpec};
+use super::{ClusterError, ClusterSpec, NodeAction};
 
 const LOG_FILE: &str = "node.log";
 const OWNER_FILE: &str = "owners";
@@ -29,6 +29,7 @@ pub(crate) struct Processes {
     options: ClusterSpec,
     dir: PathBuf,
     addresses: Vec<SocketAddr>,
+    proxy_addresses: Vec<SocketAddr>,
     children: Mutex<Vec<Option<Child>>>,
     watchdog: Watchdog,
 }
@@ -45,15 +46,19 @@ impl Processes {
             watchdog,
             children: Mutex::new((0..options.shape.node_count()).map(|_| None).collect()),
             addresses: Vec::new(),
+            proxy_addresses: Vec::new(),
             dir,
             options,
         };
-        for draw in 1.. {
+        for attempt in 1.. {
             nodes.addresses = free_addresses(nodes.options.shape.node_count())?;
+            if nodes.options.proxied {
+                nodes.proxy_addresses = nodes.addresses.iter().copied().map(proxy_of).collect();
+            }
             match nodes.start_all().await {
                 // Someone was quicker.
                 Err(ClusterError::NodeEnded { log, .. })
-                    if log.contains("Address already in use") && draw < DRAWS_MAX =>
+                    if log.contains("Address already in use") && attempt < ATTEMPTS_MAX =>
                 {
                     nodes.end_all();
                 }
@@ -77,12 +82,8 @@ impl Processes {
         &self.options.program
     }
 
-    pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
-        let addresses = self.addresses.iter().copied();
-        addresses
-            .filter(|_| self.options.proxied)
-            .map(front)
-            .collect()
+    pub(crate) fn proxy_addresses(&self) -> &[SocketAddr] {
+        &self.proxy_addresses
     }
 
     /// The folder of a node: configuration, log, and what it persists.
@@ -100,29 +101,33 @@ impl Processes {
         Ok(())
     }
 
-    /// Starts a node that has ended; it listens when this returns.
-    pub(crate) async fn start_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.spawn(node)?;
-        self.wait_listening(node).await
+    pub(super) async fn apply(&self, node: usize, action: NodeAction) -> Result<(), ClusterError> {
+        match action {
+            NodeAction::Kill => self.kill(node),
+            NodeAction::Stop => self.stop(node).await,
+            NodeAction::Start => {
+                self.spawn(node)?;
+                self.wait_listening(node).await
+            }
+            NodeAction::Pause => self.signal(node, Signal::STOP).map(drop),
+            NodeAction::Resume => self.signal(node, Signal::CONT).map(drop),
+        }
     }
 
-    /// Ends a node at once, and what it hadn't sent or written is lost.
-    pub(crate) fn kill_node(&self, node: usize) -> Result<(), ClusterError> {
+    fn kill(&self, node: usize) -> Result<(), ClusterError> {
         let mut children = self.children();
-        let Some(child) = children.get_mut(node).and_then(Option::as_mut) else {
+        let Some(slot) = children.get_mut(node) else {
             return Ok(());
         };
+        let Some(child) = slot else { return Ok(()) };
         let pid = child.id();
-        child
-            .kill()
-            .and_then(|()| child.wait())
-            .map_err(ClusterError::io(format!("killing node {node}")))?;
-        self.forget(&mut children, node);
+        let killed = child.kill().and_then(|()| child.wait());
+        killed.map_err(ClusterError::io(format!("killing node {node}")))?;
+        *slot = None;
         self.watchdog.forget(pid)
     }
 
-    /// Asks a node to end, as a service manager does, and waits for it.
-    pub(crate) async fn stop_node(&self, node: usize) -> Result<(), ClusterError> {
+    async fn stop(&self, node: usize) -> Result<(), ClusterError> {
         let Some(pid) = self.signal(node, Signal::TERM)? else {
             return Ok(());
         };
@@ -137,18 +142,10 @@ impl Processes {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.forget(&mut self.children(), node);
+        if let Some(slot) = self.children().get_mut(node) {
+            *slot = None;
+        }
         self.watchdog.forget(pid)
-    }
-
-    /// Freezes a node: the kernel goes on accepting connections for it.
-    pub(crate) fn pause_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.signal(node, Signal::STOP).map(drop)
-    }
-
-    /// Ends [`Processes::pause_node`].
-    pub(crate) fn resume_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.signal(node, Signal::CONT).map(drop)
     }
 
     /// The process number of a node that was started and not ended by us.
@@ -167,12 +164,6 @@ impl Processes {
 
     fn children(&self) -> std::sync::MutexGuard<'_, Vec<Option<Child>>> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn forget(&self, children: &mut [Option<Child>], node: usize) {
-        if let Some(place) = children.get_mut(node) {
-            *place = None;
-        }
     }
 
     fn signal(&self, node: usize, signal: Signal) -> Result<Option<u32>, ClusterError> {
@@ -224,20 +215,25 @@ impl Processes {
         self.watchdog.watch(pid)
     }
 
+    fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
+        let address = self.addresses.get(node).copied();
+        ClusterError::no_such_node(address, node, self.addresses.len())
+    }
+
     fn configuration(&self, node: usize) -> Result<String, ClusterError> {
-        let address = address_of(&self.addresses, node)?;
+        let address = self.address(node)?;
         let place = NodeConfig {
             bind: address.ip(),
             announce: address.ip(),
             port: address.port(),
-            endpoint: self.options.proxied.then(|| front(address).ip()),
+            endpoint: self.proxy_addresses.get(node).map(SocketAddr::ip),
             log_file: Some(LOG_FILE),
         };
         Ok(node_conf(&self.options, &place))
     }
 
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {
-        let address = address_of(&self.addresses, node)?;
+        let address = self.address(node)?;
         let ended = || async { Ok(self.ended(node)?.map(|status| status.to_string())) };
         wait_listening(node, address, ended, || async { self.log(node) }).await
     }
@@ -251,7 +247,7 @@ impl Processes {
     fn end_all(&self) {
         for node in 0..self.addresses.len() {
             // What can't be killed here is the watchdog's.
-            let _ = self.kill_node(node);
+            let _ = self.kill(node);
         }
     }
 }
@@ -263,29 +259,13 @@ impl Drop for Processes {
 }
 
 fn make_dir() -> Result<PathBuf, ClusterError> {
-    let parent = std::env::temp_dir();
-    for _ in 0..DRAWS_MAX {
-        let dir = parent.join(format!("{DIR_PREFIX}{:016x}", random()));
-        match create_private(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(ClusterError::io(format!("creating {}", dir.display()))(
-                    error,
-                ));
-            }
-            Ok(()) => return Ok(dir),
-        }
-    }
-    Err(ClusterError::io("drawing a new folder's name")(
-        std::io::ErrorKind::AlreadyExists.into(),
-    ))
-}
-
-fn create_private(dir: &Path) -> std::io::Result<()> {
+    let dir = std::env::temp_dir().join(format!("{DIR_PREFIX}{:016x}", rand::random::<u64>()));
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    let made = builder.create(&dir);
+    made.map_err(ClusterError::io(format!("creating {}", dir.display())))?;
+    Ok(dir)
 }
 
 /// Ends what owners that are no more left behind: where even their watchdog was killed. Only

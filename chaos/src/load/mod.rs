@@ -7,14 +7,14 @@
 
 mod clock;
 mod drive;
-mod instances;
 mod instance;
+mod instances;
 mod plan;
 mod stall;
 
 pub use clock::SteppingClock;
 pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
-pub use instances::{Instances, InstancesError, Collected, InstanceProgram};
-pub use instance::{InstanceError, InstanceReport, ParentSignals, serve, read_plan};
+pub use instance::{InstanceError, InstanceReport, ParentSignals, read_plan, serve};
+pub use instances::{Collected, InstanceProgram, Instances, InstancesError};
 pub use plan::{ClockStep, Due, LoadPlan, PlanError, PolicyPlan, RATE_MAX, Stream, policies};
 pub use stall::{Stall, StallWatch};

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::expectations::{CeilingKey, Expectations};
 use super::history::{Record, Status};
 use super::judge::is_counted;
-use super::expectations::{CeilingKey, Expectations};
 
 /// A time in which acknowledged charges may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,12 @@ pub fn stated_bound(records: &[Record], expectations: &Expectations, losses: &[L
     bounds.sum()
 }
 
-fn bound_of(records: &[Record], expectations: &Expectations, full: &BTreeSet<CeilingKey>, loss: Loss) -> u64 {
+fn bound_of(
+    records: &[Record],
+    expectations: &Expectations,
+    full: &BTreeSet<CeilingKey>,
+    loss: Loss,
+) -> u64 {
     let mut lost: BTreeMap<CeilingKey, (u64, u64)> = BTreeMap::new();
     let meanwhile = |r: &&Record| {
         is_counted(r)

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::envelope::Envelope;
+use super::expectations::{CeilingKey, Expectations, ExpectedCeiling};
 use super::history::{AnsweredBy, Record, Status};
-use super::expectations::{CeilingKey, ExpectedCeiling, Expectations};
 use super::service::{Service, service};
-use super::window::{self, WindowLoad, Span, Use};
+use super::window::{self, Span, Use, WindowLoad};
 use tidegate::model::ClockSource;
 
 /// How far callers' clocks may be apart at most without anything being dated back, in microseconds,
@@ -183,8 +183,7 @@ pub(super) fn is_counted(record: &Record) -> bool {
 
 /// Whether a charge was sent, for all we know, and nobody knows whether it took place.
 fn is_unknown(record: &Record) -> bool {
-    record.cost > 0
-        && (record.degraded || matches!(record.status, Status::Failed | Status::Stuck))
+    record.cost > 0 && (record.degraded || matches!(record.status, Status::Failed | Status::Stuck))
 }
 
 fn count(records: &[Record], expectations: &Expectations) -> BTreeMap<CeilingKey, Counted> {
@@ -227,7 +226,11 @@ fn count(records: &[Record], expectations: &Expectations) -> BTreeMap<CeilingKey
     ceilings
 }
 
-fn wrongly_denied(records: &[Record], expectations: &Expectations, counted: &BTreeMap<CeilingKey, Counted>) -> u64 {
+fn wrongly_denied(
+    records: &[Record],
+    expectations: &Expectations,
+    counted: &BTreeMap<CeilingKey, Counted>,
+) -> u64 {
     let uses: HashMap<&CeilingKey, Use> = counted
         .iter()
         .map(|(key, counted)| {
@@ -261,7 +264,10 @@ fn wrongly_denied(records: &[Record], expectations: &Expectations, counted: &BTr
 type Sent = (u64, u64, u64);
 
 /// The envelopes of the ceilings for which a node's own ceiling refused anything.
-fn envelopes(records: &[Record], expectations: &Expectations) -> HashMap<(u16, CeilingKey), Envelope> {
+fn envelopes(
+    records: &[Record],
+    expectations: &Expectations,
+) -> HashMap<(u16, CeilingKey), Envelope> {
     let mut sent: HashMap<(u16, CeilingKey), (ExpectedCeiling, Vec<Sent>)> = HashMap::new();
     for record in records.iter().filter(|r| r.by == AnsweredBy::NodeCeiling) {
         for (key, ceiling) in expectations.ceilings_of(record) {
@@ -279,8 +285,9 @@ fn envelopes(records: &[Record], expectations: &Expectations) -> HashMap<(u16, C
             }
         }
     }
-    let envelope =
-        |(expectations, checks): (ExpectedCeiling, Vec<_>)| Envelope::new(checks, expectations.limit, expectations.window);
+    let envelope = |(expectations, checks): (ExpectedCeiling, Vec<_>)| {
+        Envelope::new(checks, expectations.limit, expectations.window)
+    };
     sent.into_iter()
         .map(|(key, of)| (key, envelope(of)))
         .collect()
@@ -298,7 +305,12 @@ fn shards(records: &[Record], expectations: &Expectations) -> Vec<ShardJudgement
     let mut shards: BTreeMap<u16, ShardJudgement> = BTreeMap::new();
     for ((shard, instance), answers) in answers {
         let stalled = |from, to| expectations.stalls.within(instance, from, to);
-        let seen = service(answers, expectations.recovery_from, expectations.ended_at, stalled);
+        let seen = service(
+            answers,
+            expectations.recovery_from,
+            expectations.ended_at,
+            stalled,
+        );
         let worst = shards.entry(shard).or_insert(ShardJudgement {
             shard,
             recovery: Some(0),

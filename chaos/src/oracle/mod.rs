@@ -7,9 +7,9 @@
 
 mod bound;
 mod envelope;
+mod expectations;
 mod history;
 mod judge;
-mod expectations;
 mod service;
 mod shards;
 mod stalls;
@@ -17,9 +17,9 @@ pub mod window;
 
 pub use bound::{Loss, stated_bound};
 pub use envelope::Envelope;
+pub use expectations::{CeilingKey, Expectations, ExpectedCeiling};
 pub use history::{AnsweredBy, HistoryWriter, Record, Status, read_history};
 pub use judge::{CeilingJudgement, Judgement, ShardJudgement, judge};
-pub use expectations::{CeilingKey, ExpectedCeiling, Expectations};
 pub use service::{INTERRUPTION_MIN, Service, service};
 pub use shards::ShardMap;
 pub use stalls::Stalls;

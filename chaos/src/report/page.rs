@@ -135,11 +135,7 @@ fn cells(row: &Summary) -> Vec<String> {
     cells.chain([gap.unwrap_or_default()]).collect()
 }
 
-fn section(
-    number: usize,
-    scenario: &ScenarioReport,
-    report: &Report,
-) -> Result<Markup, PlotError> {
+fn section(number: usize, scenario: &ScenarioReport, report: &Report) -> Result<Markup, PlotError> {
     let name = scenario_name(&scenario.name, scenario.repair, report);
     let mut runs: Vec<&RunReport> = scenario.runs.iter().collect();
     // The worst first: broken, then slowest to recover.
@@ -147,7 +143,9 @@ fn section(
         let slowest = recovery(run).unwrap_or(u64::MAX);
         Reverse((run.broken.len(), run.judgement.wrongly_admitted, slowest))
     });
-    let figures = runs.into_iter().map(|run| figure(&name, run, report.deadline));
+    let figures = runs
+        .into_iter()
+        .map(|run| figure(&name, run, report.deadline));
     let mut figures = figures.collect::<Result<Vec<_>, _>>()?.into_iter();
     let worst = figures.next();
     Ok(html! {

@@ -71,7 +71,11 @@ const VARIABLES: [(RGBColor, &str); 14] = [
 pub(super) fn plot(run: &RunReport, deadline: u64, title: &str) -> Result<Markup, PlotError> {
     let labels = event_labels(run);
     let rows = labels.iter().map(|label| label.row + 1).max().unwrap_or(1);
-    let shards = run.timeline.steps.first().map_or(0, |step| step.served.len());
+    let shards = run
+        .timeline
+        .steps
+        .first()
+        .map_or(0, |step| step.served.len());
     let top = EVENT_ROW * rows as i32;
     // One strip more than shards: the machine's.
     let bottom = top + COUNTS_HEIGHT + LATENCY_HEIGHT + CAPTION + SHARD_ROW * (shards + 1) as i32;
@@ -127,14 +131,20 @@ macro_rules! chart {
 }
 
 fn counts(panel: &Panel<'_>, timeline: &Timeline) -> Drawn {
-    let most = timeline.steps.iter().map(|step| step.checks.max(step.answered()));
+    let most = timeline
+        .steps
+        .iter()
+        .map(|step| step.checks.max(step.answered()));
     let most = round_up(most.max().unwrap_or(1).max(1) as f64);
     let mut chart = chart!(panel, "checks per 100 ms", timeline, 0.0..most);
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().disable_x_axis().y_labels(3);
     mesh.y_label_formatter(&|count| format!("{count:.0}"));
-    mesh.label_style(text(SOFT, HPos::Right, VPos::Center)).axis_style(TRANSPARENT);
-    mesh.bold_line_style(LINE).light_line_style(TRANSPARENT).draw()?;
+    mesh.label_style(text(SOFT, HPos::Right, VPos::Center))
+        .axis_style(TRANSPARENT);
+    mesh.bold_line_style(LINE)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
     // From the top of the stack down: each area covers the ones below it.
     let series: &Series<Step> = &[
         (ERROR, |step| step.answered()),
@@ -177,8 +187,11 @@ fn latencies(panel: &Panel<'_>, timeline: &Timeline, deadline: u64) -> Drawn {
         us if *us < 1e6 => format!("{} ms", us / 1e3),
         us => format!("{} s", us / 1e6),
     });
-    mesh.label_style(text(SOFT, HPos::Right, VPos::Center)).axis_style(TRANSPARENT);
-    mesh.bold_line_style(LINE).light_line_style(TRANSPARENT).draw()?;
+    mesh.label_style(text(SOFT, HPos::Right, VPos::Center))
+        .axis_style(TRANSPARENT);
+    mesh.bold_line_style(LINE)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
     let end = timeline.steps.len() as f64 / 10.0;
     let deadline_at = (deadline as f64).clamp(shortest, longest);
     let line = [(0.0, deadline_at), (end, deadline_at)];
@@ -230,7 +243,11 @@ fn shard_strips(panel: &Panel<'_>, run: &RunReport, shards: usize) -> Drawn {
         let mut from = 0;
         for steps in timeline.steps.chunk_by(|a, b| served(a) == served(b)) {
             let to = from + steps.len();
-            let color = if steps.iter().any(served) { SERVED } else { AWAY };
+            let color = if steps.iter().any(served) {
+                SERVED
+            } else {
+                AWAY
+            };
             let (begin, end) = (from as f64 / 10.0, to as f64 / 10.0);
             chart.draw_series([strip(shard, begin, end, color)])?;
             from = to;
@@ -242,13 +259,23 @@ fn shard_strips(panel: &Panel<'_>, run: &RunReport, shards: usize) -> Drawn {
         strip(shards, from, to.max(from + end / 1e3), STALL)
     });
     chart.draw_series(stalls)?;
-    let every = [1, 2, 5, 10, 30, 60].into_iter().find(|every| end / f64::from(*every) <= 16.0);
+    let every = [1, 2, 5, 10, 30, 60]
+        .into_iter()
+        .find(|every| end / f64::from(*every) <= 16.0);
     for second in (0..=end as u32).step_by(every.unwrap_or(120) as usize) {
         let (x, _) = chart.backend_coord(&(f64::from(second), 0.0));
         let (_, height) = panel.dim_in_pixel();
-        let horizontal = if x > WIDTH - 20 { HPos::Right } else { HPos::Center };
+        let horizontal = if x > WIDTH - 20 {
+            HPos::Right
+        } else {
+            HPos::Center
+        };
         let style = text(SOFT, horizontal, VPos::Center);
-        panel.draw_text(&format!("{second} s"), &style, (x, height as i32 - SECONDS_HEIGHT / 2))?;
+        panel.draw_text(
+            &format!("{second} s"),
+            &style,
+            (x, height as i32 - SECONDS_HEIGHT / 2),
+        )?;
     }
     Ok(())
 }
@@ -296,7 +323,12 @@ fn event_labels(run: &RunReport) -> Vec<EventLabel> {
         if let Some(end) = ends.get_mut(row) {
             *end = (*end).max(from + width);
         }
-        EventLabel { row, x, is_left, text }
+        EventLabel {
+            row,
+            x,
+            is_left,
+            text,
+        }
     };
     events.into_iter().map(label).collect()
 }
@@ -305,7 +337,12 @@ impl EventLabel {
     fn draw(&self, root: &Panel<'_>, bottom: i32) -> Drawn {
         let y = EVENT_ROW * self.row as i32 + EVENT_ROW / 2;
         let line = [(self.x, y - 5), (self.x, bottom)];
-        root.draw(&DashedPathElement::new(line.into_iter(), 3, 3, INK.stroke_width(1)))?;
+        root.draw(&DashedPathElement::new(
+            line.into_iter(),
+            3,
+            3,
+            INK.stroke_width(1),
+        ))?;
         let (horizontal, x) = match self.is_left {
             true => (HPos::Right, self.x - 4),
             false => (HPos::Left, self.x + 4),

@@ -80,7 +80,12 @@ pub struct Timeline {
 
 impl Timeline {
     /// The timeline of a history between two instants.
-    pub fn of(records: &[Record], expectations: &Expectations, began_at: u64, ended_at: u64) -> Self {
+    pub fn of(
+        records: &[Record],
+        expectations: &Expectations,
+        began_at: u64,
+        ended_at: u64,
+    ) -> Self {
         let span = usize::try_from(ended_at.saturating_sub(began_at).div_ceil(STEP));
         let count = span.unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
         let empty = Step {

@@ -44,7 +44,12 @@ pub struct RunContext<'a> {
 
 impl<'a> RunContext<'a> {
     /// A context without events.
-    pub fn new(environment: &'a Environment, began_at: u64, length_ms: u64, subjects: Vec<String>) -> Self {
+    pub fn new(
+        environment: &'a Environment,
+        began_at: u64,
+        length_ms: u64,
+        subjects: Vec<String>,
+    ) -> Self {
         let victim = usize::from(environment.shards().count() > 1);
         RunContext {
             environment,

@@ -77,7 +77,10 @@ impl Environment {
     ///
     /// # Errors
     /// When it can't be started or reached.
-    pub async fn prepare(against: &Against, options: ClusterSpec) -> Result<Self, EnvironmentError> {
+    pub async fn prepare(
+        against: &Against,
+        options: ClusterSpec,
+    ) -> Result<Self, EnvironmentError> {
         match against {
             Against::Own(kind) => {
                 let options = match kind {

@@ -5,16 +5,16 @@
 //! start: there only those acts are done that a client could do by accident.
 
 mod catalog;
+mod context;
 mod environment;
 mod promise;
 mod run;
 mod script;
-mod context;
 mod traffic;
 
 pub use catalog::{Act, SCENARIOS, Scenario, scenario};
-pub use environment::{Against, ExternalCluster, Environment, EnvironmentError};
+pub use context::{FaultTimes, RunContext};
+pub use environment::{Against, Environment, EnvironmentError, ExternalCluster};
 pub use promise::{Assessment, Lost, Promise, Recovery};
 pub use run::{LATENESS_MAX, Phase, RunId, Runner, ScenarioError};
-pub use context::{FaultTimes, RunContext};
 pub use traffic::{INSTANCES, Traffic};

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::catalog::{Act, Scenario};
+use super::context::{FaultTimes, RunContext};
 use super::environment::{Against, Environment, EnvironmentError};
 use super::promise::Lost;
 use super::script::play;
-use super::context::{FaultTimes, RunContext};
 use super::traffic::Traffic;
 use crate::cluster::{ClusterError, ClusterSpec};
-use crate::load::{ClockStep, Instances, InstancesError, InstanceProgram, PlanError, policies};
+use crate::load::{ClockStep, InstanceProgram, Instances, InstancesError, PlanError, policies};
 use crate::oracle::{AnsweredBy, Expectations, Loss, Record, Stalls, judge, stated_bound};
 use crate::report::{Latency, RunReport, ScenarioReport, Timeline};
 
@@ -191,7 +191,14 @@ impl Runner {
             expectations.stalls.add(report.instance, report.stalls);
             restored += report.restored;
         }
-        let mut report = self.judged(id, &collected.records, &expectations, began_at, times, context);
+        let mut report = self.judged(
+            id,
+            &collected.records,
+            &expectations,
+            began_at,
+            times,
+            context,
+        );
         report.restored = restored;
         if let Some(keep) = self
             .keep_histories
@@ -258,11 +265,7 @@ impl Runner {
             deadline: traffic.deadline_ms * 1_000,
             lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
             shards: traffic.shards.clone(),
-            denials_excused_until: if excused {
-                times.fault_at + lockout
-            } else {
-                0
-            },
+            denials_excused_until: if excused { times.fault_at + lockout } else { 0 },
             fault_at: times.fault_at,
             recovery_from: times.recovery_from,
             ended_at,
@@ -296,14 +299,14 @@ impl Runner {
             events: context.into_events(),
             broken: kept.broken,
             missed: kept.missed,
-            takeover: times
-                .taken_at
-                .map(|at| at.saturating_sub(times.fault_at)),
+            takeover: times.taken_at.map(|at| at.saturating_sub(times.fault_at)),
             after_takeover: times
                 .taken_at
                 .and_then(|at| first_served(records, expectations, victim, at)),
             restored: 0,
-            stalls: expectations.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
+            stalls: expectations
+                .stalls
+                .of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
             timeline: Timeline::of(records, expectations, began_at, expectations.ended_at),
         }
     }
@@ -311,9 +314,17 @@ impl Runner {
 
 /// How long after `at` the last instance got its first answer of a shard from the store; `None`
 /// when one never did.
-fn first_served(records: &[Record], expectations: &Expectations, shard: u16, at: u64) -> Option<u64> {
+fn first_served(
+    records: &[Record],
+    expectations: &Expectations,
+    shard: u16,
+    at: u64,
+) -> Option<u64> {
     let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
-    for record in records.iter().filter(|r| expectations.shard_of(&r.subject) == shard) {
+    for record in records
+        .iter()
+        .filter(|r| expectations.shard_of(&r.subject) == shard)
+    {
         let seen = first.entry(record.instance).or_default();
         let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
         if served && seen.is_none_or(|earlier| record.answered < earlier) {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::catalog::Act;
-use super::environment::EnvironmentError;
 use super::context::{FaultTimes, RunContext};
+use super::environment::EnvironmentError;
 use crate::cluster::ClusterUnderTest;
 use crate::fault::{Fault, Migration};
 use crate::load::wall_us;
@@ -24,7 +24,11 @@ const HALF_MOVED_MS: u64 = 15;
 ///
 /// # Errors
 /// When a step can't be done.
-pub async fn play(context: &mut RunContext<'_>, act: Act, fault_ms: u64) -> Result<FaultTimes, EnvironmentError> {
+pub async fn play(
+    context: &mut RunContext<'_>,
+    act: Act,
+    fault_ms: u64,
+) -> Result<FaultTimes, EnvironmentError> {
     context.until_ms(fault_ms).await;
     let victim = context.victim;
     match act {
@@ -86,7 +90,11 @@ fn impairment(act: Act) -> Impairment {
 }
 
 /// A primary is lost, its replica takes over, and later it comes back.
-async fn replaced(context: &mut RunContext<'_>, act: Act, fault: Fault) -> Result<FaultTimes, EnvironmentError> {
+async fn replaced(
+    context: &mut RunContext<'_>,
+    act: Act,
+    fault: Fault,
+) -> Result<FaultTimes, EnvironmentError> {
     let (cluster, victim) = (context.own(act)?, context.victim);
     let replica = cluster.node_count() / 2 + victim;
     let at = context.event(fault.to_string());
@@ -134,7 +142,11 @@ async fn for_a_while(
 }
 
 /// Something that is over when it is done.
-async fn once(context: &mut RunContext<'_>, act: Act, fault: Fault) -> Result<FaultTimes, EnvironmentError> {
+async fn once(
+    context: &mut RunContext<'_>,
+    act: Act,
+    fault: Fault,
+) -> Result<FaultTimes, EnvironmentError> {
     let cluster = context.own(act)?;
     let at = context.event(fault.to_string());
     fault.apply(cluster).await?.heal(cluster).await?;
@@ -165,10 +177,16 @@ async fn resets(context: &mut RunContext<'_>) -> Result<FaultTimes, EnvironmentE
 async fn failover(context: &mut RunContext<'_>) -> Result<FaultTimes, EnvironmentError> {
     let Some(replica) = context.environment.replica_of(context.victim).await? else {
         let what = format!("a failover of shard {}", context.victim);
-        return Err(EnvironmentError::Unusable(what, "it has no replica".to_owned()));
+        return Err(EnvironmentError::Unusable(
+            what,
+            "it has no replica".to_owned(),
+        ));
     };
     let at = context.event(format!("node {replica} takes over as planned"));
-    context.environment.run(replica, &["CLUSTER", "FAILOVER"]).await?;
+    context
+        .environment
+        .run(replica, &["CLUSTER", "FAILOVER"])
+        .await?;
     let taken_at = context.await_primary(replica).await?;
     Ok(FaultTimes {
         taken_at: Some(taken_at),
@@ -188,7 +206,11 @@ async fn script_flush(context: &mut RunContext<'_>) -> Result<FaultTimes, Enviro
 }
 
 /// Slots with traffic move from the victim to node 0, one after the other.
-async fn migrate(context: &mut RunContext<'_>, act: Act, by: Migration) -> Result<FaultTimes, EnvironmentError> {
+async fn migrate(
+    context: &mut RunContext<'_>,
+    act: Act,
+    by: Migration,
+) -> Result<FaultTimes, EnvironmentError> {
     let cluster = context.own(act)?;
     let slots: Vec<u16> = context
         .subjects

@@ -86,7 +86,9 @@ async fn a_paused_node_accepts_and_stays_silent() {
     let primary = cluster.primary_of(KEY).await.unwrap();
     let fault = Fault::Pause(vec![primary]).apply(&cluster).await.unwrap();
     let address = cluster.address(primary).unwrap();
-    let mut client = NodeConnection::open(address, 300 * MS, 300 * MS).await.unwrap();
+    let mut client = NodeConnection::open(address, 300 * MS, 300 * MS)
+        .await
+        .unwrap();
     let silence = client.command(&["PING"]).await.unwrap_err();
     assert_eq!(silence.kind(), std::io::ErrorKind::TimedOut);
     successor(&cluster, primary).await;

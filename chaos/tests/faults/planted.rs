@@ -14,7 +14,7 @@ use tidegate::store::{
 };
 use tidegate_chaos::cluster::{ClusterSpec, ClusterUnderTest};
 use tidegate_chaos::load::{LoadPlan, PolicyPlan, Stream, drive, policies, records, wall_us};
-use tidegate_chaos::oracle::{Judgement, Expectations, Record, ShardMap, Stalls, judge};
+use tidegate_chaos::oracle::{Expectations, Judgement, Record, ShardMap, Stalls, judge};
 use tidegate_chaos::resp::{NodeConnection, Reply};
 use tokio::sync::Mutex;
 

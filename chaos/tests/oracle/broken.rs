@@ -34,10 +34,7 @@ fn a_limiter_that_locks_a_subject_out_after_its_window_is_convicted() {
     let mut records = decide((0..REGION).map(|n| Ask::at(n * 1_000)).collect(), 0);
     let before = Ask::at(WINDOW - 500);
     let after = Ask::at(WINDOW + 100_000);
-    records.extend([
-        before.record(Status::Denied),
-        after.record(Status::Denied),
-    ]);
+    records.extend([before.record(Status::Denied), after.record(Status::Denied)]);
     assert_eq!(judge(&records, &expectations()).wrongly_denied, 1);
 }
 
@@ -52,7 +49,10 @@ fn stuck_late_and_failed_calls_are_counted_apart() {
         ..Ask::at(5).record(Status::Stuck)
     };
     let failed = Ask::at(6).record(Status::Failed);
-    let found = judge(&[late(10_000), late(10_001), stuck, failed], &expectations());
+    let found = judge(
+        &[late(10_000), late(10_001), stuck, failed],
+        &expectations(),
+    );
     assert_eq!((found.stuck, found.past_deadline, found.errors), (1, 1, 1));
     assert_eq!(found.unknown, 2);
 }

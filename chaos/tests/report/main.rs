@@ -2,7 +2,7 @@
 
 use tidegate::model::{Algorithm, Allowance, CeilingRule, Policies, Policy, PolicyName};
 use tidegate_chaos::oracle::{AnsweredBy, Expectations, Record, ShardMap, Stalls, Status, judge};
-use tidegate_chaos::report::{Latency, Event, Report, RunReport, STEP, ScenarioReport, Timeline};
+use tidegate_chaos::report::{Event, Latency, Report, RunReport, STEP, ScenarioReport, Timeline};
 
 const START: u64 = 1_760_000_000_000_000;
 const MS: u64 = 1_000;
