@@ -16,6 +16,7 @@
 //! [`ClusterUnderTest::view`]. Never serves anyone else: nothing here is meant for production.
 
 mod background;
+mod client;
 mod containers;
 mod create;
 mod docker;
@@ -36,6 +37,7 @@ mod watchdog;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub(crate) use client::NodeClient;
 pub use error::ClusterError;
 pub use kind::ClusterKind;
 pub use options::ClusterSpec;
@@ -62,7 +64,7 @@ pub(crate) enum NodeAction {
 #[derive(Debug)]
 pub struct ClusterUnderTest {
     shape: Shape,
-    password: Option<String>,
+    client: NodeClient,
     start_timeout: Duration,
     kind: ClusterKind,
     partitions: Partitions,
@@ -81,9 +83,14 @@ impl ClusterUnderTest {
         let (shape, start_timeout) = (options.shape, options.start_timeout);
         let password = options.password.clone();
         let nodes = Nodes::start(kind, options).await?;
+        let client = NodeClient {
+            addresses: nodes.addresses().to_vec(),
+            user: None,
+            password,
+        };
         let mut cluster = Self {
             shape,
-            password,
+            client,
             start_timeout,
             kind,
             partitions: Partitions::new(),
@@ -139,7 +146,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoSuchNode`].
     pub fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
-        self.nodes.address(node)
+        self.client.address(node)
     }
 
     /// Where clients are to reach a node: its proxy if there is one, else
@@ -186,7 +193,7 @@ impl ClusterUnderTest {
     }
 
     fn url(&self, address: SocketAddr) -> String {
-        match &self.password {
+        match self.password() {
             Some(password) => format!("redis://:{password}@{address}"),
             None => format!("redis://{address}"),
         }
@@ -266,8 +273,12 @@ impl ClusterUnderTest {
         self.nodes.log(node).await
     }
 
-    pub(super) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
+    pub(crate) fn client(&self) -> &NodeClient {
+        &self.client
+    }
+
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.client.password.as_deref()
     }
 
     /// Asks until the answer is `Ok(Ok(()))`, for 30 s at most; `Ok(Err(_))` says what is there

@@ -9,10 +9,8 @@ use super::options::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
 use crate::resp::{NodeConnection, Reply};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a look at all nodes, of which some may be dead: to connect, and again to answer.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Where all nodes are asked, of which some may be dead: to connect, and again to answer.
+const ALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl ClusterUnderTest {
     /// Runs one command on one node, over a connection of its own, without following redirects.
@@ -21,16 +19,7 @@ impl ClusterUnderTest {
     /// [`ClusterError::NoAnswer`] (within 1 s to connect, 5 s to answer), or
     /// [`ClusterError::Refused`] with the node's error reply.
     pub async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, ClusterError> {
-        let mut connection = self.connect(node).await?;
-        let reply = connection.command(args).await;
-        match reply.map_err(no_answer(node, args))? {
-            Reply::Error(message) => Err(ClusterError::Refused {
-                node,
-                command: args.join(" "),
-                message,
-            }),
-            reply => Ok(reply),
-        }
+        self.client.run(node, args).await
     }
 
     /// Opens a connection to a node, authenticated where the cluster has a password.
@@ -38,20 +27,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoAnswer`] or [`ClusterError::Refused`].
     pub async fn connect(&self, node: usize) -> Result<NodeConnection, ClusterError> {
-        let address = self.address(node)?;
-        let connection = NodeConnection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
-        let mut connection = connection.map_err(no_answer(node, &["connect"]))?;
-        if let Some(password) = &self.password {
-            let reply = connection.command(&["AUTH", password]).await;
-            if let Reply::Error(message) = reply.map_err(no_answer(node, &["AUTH"]))? {
-                return Err(ClusterError::Refused {
-                    node,
-                    command: "AUTH".into(),
-                    message,
-                });
-            }
-        }
-        Ok(connection)
+        self.client.connect(node).await
     }
 
     /// The cluster as that node sees it.
@@ -59,14 +35,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// As [`ClusterUnderTest::run`].
     pub async fn view(&self, node: usize) -> Result<ClusterView, ClusterError> {
-        let args = ["CLUSTER", "NODES"];
-        let reply = self.run(node, &args).await?;
-        let text = reply.text().unwrap_or_default();
-        ClusterView::parse(text, self.nodes.addresses()).ok_or_else(|| ClusterError::Unexpected {
-            node,
-            command: args.join(" "),
-            reply: format!("{reply:?}"),
-        })
+        self.client.view(node).await
     }
 
     /// A field of `INFO` or `CLUSTER INFO`: `info(0, &["INFO", "replication"], "role")`.
@@ -118,7 +87,7 @@ impl ClusterUnderTest {
         let mut best: Option<(u64, usize)> = None;
         for reply in self.ask_all(&["CLUSTER", "NODES"]).await {
             let text = reply.text().unwrap_or_default();
-            let view = ClusterView::parse(text, self.nodes.addresses());
+            let view = ClusterView::parse(text, &self.client.addresses);
             let nodes = view.into_iter().flat_map(|view| view.nodes);
             let claims = nodes.filter(|claim| claim.owns(slot));
             best = best.max(claims.filter_map(|c| Some((c.config_epoch, c.node?))).max());
@@ -130,16 +99,12 @@ impl ClusterUnderTest {
     /// Asks all nodes at once and gives what came within a second, errors left out.
     async fn ask_all(&self, args: &[&str]) -> Vec<Reply> {
         let mut asking = JoinSet::new();
-        for &address in self.nodes.addresses() {
+        for node in 0..self.node_count() {
             let args: Vec<String> = args.iter().copied().map(str::to_owned).collect();
-            let password = self.password.clone();
+            let client = self.client.clone();
             asking.spawn(async move {
-                let opened = NodeConnection::open(address, LOOK_TIMEOUT, LOOK_TIMEOUT).await;
-                let mut connection = opened.ok()?;
-                if let Some(password) = &password {
-                    connection.command(&["AUTH", password]).await.ok()?;
-                }
-                connection.command(&args).await.ok()
+                let opened = client.connect_within(node, ALL_TIMEOUT, ALL_TIMEOUT).await;
+                opened.ok()?.command(&args).await.ok()
             });
         }
         let replies = asking.join_all().await.into_iter().flatten();
@@ -212,17 +177,6 @@ fn nobody_knows(what: String) -> ClusterError {
     ClusterError::TimedOut {
         what,
         seen: "no node that answers knows it".into(),
-        waited: LOOK_TIMEOUT * 2,
-    }
-}
-
-fn no_answer<'a>(
-    node: usize,
-    args: &'a [&'a str],
-) -> impl FnOnce(std::io::Error) -> ClusterError + 'a {
-    move |source| ClusterError::NoAnswer {
-        node,
-        command: args.join(" "),
-        source,
+        waited: ALL_TIMEOUT * 2,
     }
 }

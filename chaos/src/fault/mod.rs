@@ -1,8 +1,8 @@
 //! What can be done to a cluster under test: one vocabulary for processes and containers.
 //!
 //! ```no_run
-//! # use tidegate::chaos::cluster::{ClusterError, ClusterUnderTest};
-//! # use tidegate::chaos::fault::Fault;
+//! # use tidegate_chaos::cluster::{ClusterError, ClusterUnderTest};
+//! # use tidegate_chaos::fault::Fault;
 //! # async fn example(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
 //! let primary = cluster.primary_of("tg:{key-1}:video_top:g").await?;
 //! let fault = Fault::Kill(vec![primary]).apply(cluster).await?;

@@ -15,7 +15,7 @@ use tidegate::model::{Check, Decision};
 use tidegate::store::Store;
 
 /// How long after its deadline a call that didn't come back is given up as stuck.
-pub const STUCK_AFTER: Duration = Duration::from_secs(5);
+pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// How many records may wait to be taken.
 const RECORDS_WAITING_MAX: usize = 65_536;

@@ -67,29 +67,26 @@ pub enum InstancesError {
 struct Instance {
     plan: LoadPlan,
     child: Child,
-    orders: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// Running instances.
 #[derive(Debug)]
-pub struct Instances(Vec<Instance>);
+pub(crate) struct Instances(Vec<Instance>);
 
-/// What a instances brought home.
+/// What instances wrote.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// Every check of every instance.
-    pub records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     /// What each instance said of itself.
-    pub reports: Vec<InstanceReport>,
+    pub(crate) reports: Vec<InstanceReport>,
 }
 
 impl Instances {
     /// Starts an instance a plan and waits until all are ready.
-    ///
-    /// # Errors
-    /// When one can't be started or doesn't become ready.
-    pub async fn start(
+    pub(crate) async fn start(
         program: &InstanceProgram,
         plans: Vec<LoadPlan>,
     ) -> Result<Self, InstancesError> {
@@ -105,24 +102,18 @@ impl Instances {
 
     /// Lets all begin at one instant, which is returned: microseconds since the epoch, a little
     /// ahead of now.
-    ///
-    /// # Errors
-    /// When one has ended.
-    pub async fn begin(&mut self) -> Result<u64, InstancesError> {
+    pub(crate) async fn begin(&mut self) -> Result<u64, InstancesError> {
         let begin_at = wall_us() + BEGIN_AHEAD_US;
         for instance in &mut self.0 {
-            let order = format!("{begin_at}\n");
-            let written = instance.orders.write_all(order.as_bytes()).await;
+            let line = format!("{begin_at}\n");
+            let written = instance.stdin.write_all(line.as_bytes()).await;
             written.map_err(instance.cannot_run())?;
         }
         Ok(begin_at)
     }
 
     /// Waits for the load's end and reads the histories.
-    ///
-    /// # Errors
-    /// When one failed or took much longer than its plan.
-    pub async fn finish(mut self) -> Result<Collected, InstancesError> {
+    pub(crate) async fn finish(mut self) -> Result<Collected, InstancesError> {
         let mut collected = Collected::default();
         for instance in &mut self.0 {
             let length = Duration::from_millis(instance.plan.length_ms);
@@ -166,17 +157,17 @@ impl Instance {
             .spawn()
             .map_err(failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
-        let Some((mut orders, answers)) = pipes else {
+        let Some((mut stdin, stdout)) = pipes else {
             return Err(failed(io::ErrorKind::BrokenPipe.into()));
         };
         let mut line = serde_json::to_vec(&plan).map_err(|e| failed(e.into()))?;
         line.push(b'\n');
-        orders.write_all(&line).await.map_err(failed)?;
+        stdin.write_all(&line).await.map_err(failed)?;
         Ok(Instance {
             plan,
             child,
-            orders,
-            answers: BufReader::new(answers).lines(),
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
         })
     }
 
@@ -190,7 +181,7 @@ impl Instance {
         awaiting: &'static str,
         within: Duration,
     ) -> Result<String, InstancesError> {
-        match tokio::time::timeout(within, self.answers.next_line()).await {
+        match tokio::time::timeout(within, self.stdout.next_line()).await {
             Ok(Ok(Some(line))) => Ok(line),
             Ok(Err(source)) => Err(self.cannot_run()(source)),
             Ok(Ok(None)) => Err(self.failed(awaiting).await),

@@ -12,9 +12,8 @@ mod instances;
 mod plan;
 mod stall;
 
-pub use clock::SteppingClock;
-pub use drive::{DriveError, Records, STUCK_AFTER, drive, records, wall_us};
-pub use instance::{InstanceError, InstanceReport, ParentSignals, read_plan, serve};
-pub use instances::{Collected, InstanceProgram, Instances, InstancesError};
-pub use plan::{ClockStep, Due, LoadPlan, PlanError, PolicyPlan, RATE_MAX, Stream, policies};
-pub use stall::{Stall, StallWatch};
+pub use drive::{DriveError, Records, drive, records, wall_us};
+pub use instance::{InstanceError, run_instance};
+pub(crate) use instances::Instances;
+pub use instances::{InstanceProgram, InstancesError};
+pub use plan::{ClockStep, LoadPlan, PlanError, PolicyPlan, Stream, policies};

@@ -9,7 +9,7 @@ use tidegate::model::{
 };
 
 /// The most checks a second that one instance is asked for.
-pub const RATE_MAX: u32 = 50_000;
+const RATE_MAX: u32 = 50_000;
 
 /// A policy of the load: a sliding log over all regions, and one for each of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,15 +95,15 @@ pub enum PlanError {
 
 /// One check that is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Due {
+pub(super) struct Due {
     /// When, in microseconds after the load's beginning.
-    pub at: u64,
+    pub(super) at: u64,
     /// Which stream of the plan.
-    pub stream: usize,
+    pub(super) stream: usize,
     /// Which of the stream's regions.
-    pub region: usize,
+    pub(super) region: usize,
     /// Units asked for.
-    pub cost: u64,
+    pub(super) cost: u64,
 }
 
 /// The policies of a plan, ready to be enforced.
@@ -137,7 +137,7 @@ pub fn policies(plans: &[PolicyPlan]) -> Result<Policies, PlanError> {
 impl LoadPlan {
     /// Every check of the plan, in the order in which they are due. Streams of different
     /// instances are out of step with each other, so that their checks don't come in pairs.
-    pub fn schedule(&self) -> Vec<Due> {
+    pub(super) fn schedule(&self) -> Vec<Due> {
         let end = self.length_ms.saturating_mul(1_000);
         let mut due = Vec::new();
         for (number, stream) in self.streams.iter().enumerate() {

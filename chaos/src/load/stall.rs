@@ -17,11 +17,11 @@ const STALL_MIN: u64 = 8_000;
 const STALLS_MAX: usize = 100_000;
 
 /// A time in which the machine did not let the process run, in microseconds since the epoch.
-pub type Stall = (u64, u64);
+pub(crate) type Stall = (u64, u64);
 
 /// A running watch.
 #[derive(Debug)]
-pub struct StallWatch {
+pub(super) struct StallWatch {
     ends: Arc<AtomicBool>,
     stalls: Arc<Mutex<Vec<Stall>>>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ pub struct StallWatch {
 
 impl StallWatch {
     /// Watches until it is ended or dropped.
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let stalls: Arc<Mutex<Vec<Stall>>> = Arc::default();
         let (ending, found) = (Arc::clone(&ends), Arc::clone(&stalls));
@@ -54,7 +54,7 @@ impl StallWatch {
     }
 
     /// Ends the watch and tells what it saw, in order.
-    pub fn end(mut self) -> Vec<Stall> {
+    pub(super) fn end(mut self) -> Vec<Stall> {
         self.stop();
         std::mem::take(&mut *self.stalls.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -24,22 +24,22 @@ pub struct Loss {
 }
 
 /// The most units that these losses may let through above all ceilings together.
-pub fn stated_bound(records: &[Record], expectations: &Expectations, losses: &[Loss]) -> u64 {
+pub fn stated_bound(records: &[Record], expected: &Expectations, losses: &[Loss]) -> u64 {
     let denials = records
         .iter()
         .filter(|r| r.status == Status::Denied && !r.degraded);
     let full: BTreeSet<CeilingKey> = denials
-        .flat_map(|record| expectations.ceilings_of(record).into_keys())
+        .flat_map(|record| expected.ceilings_of(record).into_keys())
         .collect();
     let bounds = losses
         .iter()
-        .map(|loss| bound_of(records, expectations, &full, *loss));
+        .map(|loss| bound_of(records, expected, &full, *loss));
     bounds.sum()
 }
 
 fn bound_of(
     records: &[Record],
-    expectations: &Expectations,
+    expected: &Expectations,
     full: &BTreeSet<CeilingKey>,
     loss: Loss,
 ) -> u64 {
@@ -50,10 +50,10 @@ fn bound_of(
             && r.sent <= loss.to
             && loss
                 .shard
-                .is_none_or(|shard| expectations.shard_of(&r.subject) == shard)
+                .is_none_or(|shard| expected.shard_of(&r.subject) == shard)
     };
     for record in records.iter().filter(meanwhile) {
-        let ceilings = expectations.ceilings_of(record).into_iter();
+        let ceilings = expected.ceilings_of(record).into_iter();
         for (key, ceiling) in ceilings.filter(|(key, _)| full.contains(key)) {
             let (_, units) = lost.entry(key).or_insert((ceiling.limit, 0));
             *units += record.cost;

@@ -105,14 +105,11 @@ fn is_zero(n: &u64) -> bool {
 
 /// Writes a history to a file.
 #[derive(Debug)]
-pub struct HistoryWriter(BufWriter<File>);
+pub(crate) struct HistoryWriter(BufWriter<File>);
 
 impl HistoryWriter {
     /// Begins a history; a file that is there already is emptied.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         Ok(HistoryWriter(BufWriter::with_capacity(
             1 << 18,
             File::create(path)?,
@@ -120,19 +117,13 @@ impl HistoryWriter {
     }
 
     /// Adds one record.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.0, record)?;
         self.0.write_all(b"\n")
     }
 
     /// Puts everything into the file.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
@@ -142,7 +133,7 @@ impl HistoryWriter {
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] with the line's number when a line
 /// is no record: a history with holes proves nothing.
-pub fn read_history(path: &Path) -> io::Result<Vec<Record>> {
+pub(crate) fn read_history(path: &Path) -> io::Result<Vec<Record>> {
     let mut records = Vec::new();
     for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
         let line = line?;

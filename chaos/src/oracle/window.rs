@@ -10,29 +10,29 @@ use std::collections::BTreeMap;
 
 /// A charge that took place somewhere in `[earliest, latest]`, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(super) struct Span {
     /// It was not before this instant.
-    pub earliest: u64,
+    pub(super) earliest: u64,
     /// It was not after this instant; `u64::MAX` when nothing is known.
-    pub latest: u64,
+    pub(super) latest: u64,
     /// Units charged.
-    pub units: u64,
+    pub(super) units: u64,
 }
 
 /// What the lifetimes of a ceiling's charges add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WindowLoad {
+pub(super) struct WindowLoad {
     /// The most units in one window.
-    pub peak: u64,
+    pub(super) peak: u64,
     /// The end of the first window that holds the peak.
-    pub peak_at: u64,
+    pub(super) peak_at: u64,
     /// The fewest units that would have had to be refused for no window to exceed the limit.
-    pub excess: u64,
+    pub(super) excess: u64,
 }
 
 /// Lower bounds: in some window at least `peak` units were admitted, and at least `excess` units
 /// were admitted wrongly.
-pub fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
+pub(super) fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().filter_map(|span| {
         let end = span.earliest.saturating_add(window);
         (span.latest < end).then_some((span.latest, end, span.units))
@@ -43,7 +43,7 @@ pub fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
 /// Upper bounds: in no window more than `peak` units were admitted, and at most `excess` units
 /// wrongly. Where a ceiling is used to the full, an entry that takes the place of one that has
 /// just gone is within these bounds, so they are seldom zero under load.
-pub fn possible(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
+pub(super) fn possible(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().map(|span| {
         (
             span.earliest,
@@ -117,7 +117,7 @@ impl Alive {
 
 /// Answers how much of a ceiling can have been used when somebody was refused.
 #[derive(Clone, Debug, Default)]
-pub struct Use {
+pub(super) struct Use {
     by_earliest: Vec<(u64, u64)>,
     by_latest: Vec<(u64, u64)>,
     window: u64,
@@ -126,7 +126,7 @@ pub struct Use {
 impl Use {
     /// The use that these charges make of a ceiling with this window. Charges whose fate is
     /// unknown belong in it, with `latest` at `u64::MAX`.
-    pub fn new(spans: &[Span], window: u64) -> Self {
+    pub(super) fn new(spans: &[Span], window: u64) -> Self {
         let sums = |key: fn(&Span) -> u64| {
             let mut points: Vec<_> = spans.iter().map(|span| (key(span), span.units)).collect();
             points.sort_unstable();
@@ -146,7 +146,7 @@ impl Use {
 
     /// The most units that can have counted at any one instant in `[sent, answered]`: all that
     /// may have been charged by its end, less all that had certainly expired by its beginning.
-    pub fn at_most(&self, sent: u64, answered: u64) -> u64 {
+    pub(super) fn at_most(&self, sent: u64, answered: u64) -> u64 {
         let up_to = |sums: &[(u64, u64)], at: u64| {
             let count = sums.partition_point(|(instant, _)| *instant <= at);
             count

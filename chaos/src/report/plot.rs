@@ -31,41 +31,26 @@ const SHARD_ROW: i32 = 16;
 const SECONDS_HEIGHT: i32 = 24;
 const CHARACTER_WIDTH: i32 = 7;
 
-/// The drawing library knows fixed colours only. Each of these stands for a variable of the style
-/// sheet, and is replaced by it in the end.
-const fn stand_in(number: u8) -> RGBColor {
-    RGBColor(0, 0, number)
-}
-const INK: RGBColor = stand_in(1);
-const SOFT: RGBColor = stand_in(2);
-const LINE: RGBColor = stand_in(3);
-const BAD: RGBColor = stand_in(4);
-const ADMITTED: RGBColor = stand_in(5);
-const DENIED: RGBColor = stand_in(6);
-const DEGRADED: RGBColor = stand_in(7);
-const ERROR: RGBColor = stand_in(8);
-const P50: RGBColor = stand_in(9);
-const P99: RGBColor = stand_in(10);
-const MAX: RGBColor = stand_in(11);
-const SERVED: RGBColor = stand_in(12);
-const AWAY: RGBColor = stand_in(13);
-const STALL: RGBColor = stand_in(14);
-const VARIABLES: [(RGBColor, &str); 14] = [
-    (INK, "ink"),
-    (SOFT, "soft"),
-    (LINE, "line"),
-    (BAD, "bad"),
-    (ADMITTED, "admitted"),
-    (DENIED, "denied"),
-    (DEGRADED, "degraded"),
-    (ERROR, "error"),
-    (P50, "p50"),
-    (P99, "p99"),
-    (MAX, "max"),
-    (SERVED, "served"),
-    (AWAY, "away"),
-    (STALL, "stall"),
+/// Variables of the style sheet. The drawing library knows fixed colours only, so each is drawn in
+/// a colour of its own, by its place here, and put in that colour's place in the end.
+const VARIABLES: [&str; 14] = [
+    "ink", "soft", "line", "bad", "admitted", "denied", "degraded", "error", "p50", "p99", "max",
+    "served", "away", "stall",
 ];
+const INK: RGBColor = RGBColor(0, 0, 0);
+const SOFT: RGBColor = RGBColor(0, 0, 1);
+const LINE: RGBColor = RGBColor(0, 0, 2);
+const BAD: RGBColor = RGBColor(0, 0, 3);
+const ADMITTED: RGBColor = RGBColor(0, 0, 4);
+const DENIED: RGBColor = RGBColor(0, 0, 5);
+const DEGRADED: RGBColor = RGBColor(0, 0, 6);
+const ERROR: RGBColor = RGBColor(0, 0, 7);
+const P50: RGBColor = RGBColor(0, 0, 8);
+const P99: RGBColor = RGBColor(0, 0, 9);
+const MAX: RGBColor = RGBColor(0, 0, 10);
+const SERVED: RGBColor = RGBColor(0, 0, 11);
+const AWAY: RGBColor = RGBColor(0, 0, 12);
+const STALL: RGBColor = RGBColor(0, 0, 13);
 
 /// Draws a run; `deadline` in microseconds.
 pub(super) fn plot(run: &RunReport, deadline: u64, title: &str) -> Result<Markup, PlotError> {
@@ -95,9 +80,8 @@ pub(super) fn plot(run: &RunReport, deadline: u64, title: &str) -> Result<Markup
         }
         root.present()?;
     }
-    for (color, variable) in VARIABLES {
-        let RGBColor(red, green, blue) = color;
-        let fixed = format!("\"#{red:02X}{green:02X}{blue:02X}\"");
+    for (number, variable) in VARIABLES.into_iter().enumerate() {
+        let fixed = format!("\"#0000{number:02X}\"");
         svg = svg.replace(&fixed, &format!("\"var(--{variable})\""));
     }
     // The page has an element of its own around the drawing, which grows and shrinks with it.

@@ -80,16 +80,11 @@ pub struct Timeline {
 
 impl Timeline {
     /// The timeline of a history between two instants.
-    pub fn of(
-        records: &[Record],
-        expectations: &Expectations,
-        began_at: u64,
-        ended_at: u64,
-    ) -> Self {
+    pub fn of(records: &[Record], expected: &Expectations, began_at: u64, ended_at: u64) -> Self {
         let span = usize::try_from(ended_at.saturating_sub(began_at).div_ceil(STEP));
         let count = span.unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
         let empty = Step {
-            served: vec![0; usize::from(expectations.shards.count())],
+            served: vec![0; usize::from(expected.shards.count())],
             ..Step::default()
         };
         let mut steps = vec![empty; count];
@@ -107,7 +102,7 @@ impl Timeline {
             else {
                 continue;
             };
-            step.count(record, expectations.shard_of(&record.subject));
+            step.count(record, expected.shard_of(&record.subject));
             latencies.push(record.answered.saturating_sub(record.sent));
         }
         for (step, latencies) in steps.iter_mut().zip(latencies) {

@@ -44,7 +44,7 @@ pub struct Promise {
 
 /// What became of the promises of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Assessment {
+pub(super) struct Assessment {
     /// Promises that were broken, in words.
     pub broken: Vec<String>,
     /// Goals that were missed, in words.
@@ -54,7 +54,7 @@ pub struct Assessment {
 impl Promise {
     /// Holds a judgement against the promise; `bound` is the most that the fault itself let
     /// through, `node_timeout` in microseconds.
-    pub fn check(&self, judged: &Judgement, bound: u64, node_timeout: u64) -> Assessment {
+    pub(super) fn check(&self, judged: &Judgement, bound: u64, node_timeout: u64) -> Assessment {
         let mut kept = Assessment::default();
         if judged.wrongly_admitted > bound {
             let units = judged.wrongly_admitted;

@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::catalog::{Act, Scenario};
-use super::context::{FaultTimes, RunContext};
 use super::environment::{Against, Environment, EnvironmentError};
 use super::promise::Lost;
-use super::script::play;
+use super::script::{FaultTimes, Script};
 use super::traffic::Traffic;
 use crate::cluster::{ClusterError, ClusterSpec};
 use crate::load::{ClockStep, InstanceProgram, Instances, InstancesError, PlanError, policies};
@@ -44,14 +42,9 @@ pub enum ScenarioError {
     /// The traffic can't be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Histories have no id.
-    #[error("histories can't be kept in {path}: {source}")]
-    Histories {
-        /// Where.
-        path: PathBuf,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    /// Histories can't be written or kept.
+    #[error("histories can't be kept: {0}")]
+    Histories(#[source] io::Error),
     /// The fault lasted longer than the load.
     #[error("the load was over {0} ms too early to see the recovery: give it more --seconds")]
     TooShort(u64),
@@ -104,7 +97,7 @@ pub enum Phase {
     Judging,
 }
 
-/// One run's id among all.
+/// Which run of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct RunId {
     /// The scenario.
@@ -116,7 +109,7 @@ pub struct RunId {
 }
 
 impl Runner {
-    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` what came of each run.
+    /// Runs all repetitions of a scenario; `on_phase` is told what a run is at, `on_end` how it ended.
     /// A run that can't be carried out is noted, and the next one tried.
     ///
     /// # Errors
@@ -125,8 +118,8 @@ impl Runner {
         &self,
         scenario: &'static Scenario,
         repair: bool,
-        tell: impl Fn(RunId, Phase),
-        mut seen: impl FnMut(RunId, Result<&RunReport, &ScenarioError>),
+        on_phase: impl Fn(RunId, Phase),
+        mut on_end: impl FnMut(RunId, Result<&RunReport, &ScenarioError>),
     ) -> Result<ScenarioReport, ScenarioError> {
         let mut report = ScenarioReport {
             name: scenario.name.to_owned(),
@@ -145,8 +138,8 @@ impl Runner {
                 repair,
                 repetition,
             };
-            let ran = self.once(id, &tell, &mut report).await;
-            seen(id, ran.as_ref());
+            let ran = self.once(id, &on_phase, &mut report).await;
+            on_end(id, ran.as_ref());
             match ran {
                 Ok(run) => report.runs.push(run),
                 Err(error) => {
@@ -164,50 +157,49 @@ impl Runner {
     async fn once(
         &self,
         id: RunId,
-        tell: &impl Fn(RunId, Phase),
+        on_phase: &impl Fn(RunId, Phase),
         about: &mut ScenarioReport,
     ) -> Result<RunReport, ScenarioError> {
-        tell(id, Phase::Starting);
+        on_phase(id, Phase::Starting);
         let act = id.scenario.act;
         let environment = Environment::prepare(&self.against, self.options(act)).await?;
         let traffic = self.traffic(id, &environment);
-        about.cluster = environment.name();
-        about.server = environment.server().await?;
+        about.cluster = environment.name.clone();
+        about.server = environment.server().await.map_err(EnvironmentError::from)?;
         about.load = traffic.description();
-        let histories = Histories::create()?;
-        let plans = traffic.plans(&environment.redis_url(), &self.key_prefix, &histories.0);
+        let histories = tempfile::Builder::new().prefix("tidegate-chaos-").tempdir();
+        let histories = histories.map_err(ScenarioError::Histories)?;
+        let plans = traffic.plans(&environment.redis_url, &self.key_prefix, histories.path());
         let mut instances = Instances::start(&self.program, plans).await?;
         let began_at = instances.begin().await?;
-        tell(id, Phase::Asking(traffic.length_ms));
-        let victim = usize::from(environment.shards().count() > 1);
+        on_phase(id, Phase::Asking(traffic.length_ms));
+        let victim = usize::from(environment.shards.count() > 1);
         let subjects = traffic.subjects_on(u16::try_from(victim).unwrap_or(0));
-        let mut context = RunContext::new(&environment, began_at, traffic.length_ms, subjects);
-        let times = play(&mut context, act, traffic.fault_ms).await?;
+        let mut script = Script {
+            act,
+            environment: &environment,
+            began_at,
+            length_ms: traffic.length_ms,
+            fault_ms: traffic.fault_ms,
+            victim,
+            subjects,
+            events: Vec::new(),
+        };
+        let times = script.play().await?;
         let collected = instances.finish().await?;
         let mut restored = 0;
-        tell(id, Phase::Judging);
-        let mut expectations = self.expectations(id, &traffic, began_at, times)?;
+        on_phase(id, Phase::Judging);
+        let mut expected = self.expectations(id, &traffic, began_at, times)?;
         for report in collected.reports {
-            expectations.stalls.add(report.instance, report.stalls);
+            expected.stalls.add(report.instance, report.stalls);
             restored += report.restored;
         }
-        let mut report = self.judged(
-            id,
-            &collected.records,
-            &expectations,
-            began_at,
-            times,
-            context,
-        );
+        let mut report = self.judged(id, &collected.records, &expected, times, script);
         report.restored = restored;
-        if let Some(keep) = self
-            .keep_histories
-            .as_ref()
-            .filter(|_| !report.broken.is_empty())
-        {
+        if let (Some(dir), false) = (&self.keep_histories, report.broken.is_empty()) {
             let repair = if id.repair { "-repair" } else { "" };
             let name = format!("{}{repair}-{}", id.scenario.name, id.repetition);
-            histories.keep(&keep.join(name))?;
+            keep(histories.path(), &dir.join(name)).map_err(ScenarioError::Histories)?;
         }
         Ok(report)
     }
@@ -230,7 +222,7 @@ impl Runner {
             length_ms,
             fault_ms,
             deadline_ms: u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX),
-            shards: environment.shards(),
+            shards: environment.shards.clone(),
             repetition: id.repetition,
             repair: id.repair,
             local_stage: self.local_stage,
@@ -262,11 +254,9 @@ impl Runner {
         let excused = id.scenario.promise.excuses_a_window;
         Ok(Expectations {
             policies: policies(&traffic.policies())?,
-            deadline: traffic.deadline_ms * 1_000,
             lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
             shards: traffic.shards.clone(),
             denials_excused_until: if excused { times.fault_at + lockout } else { 0 },
-            fault_at: times.fault_at,
             recovery_from: times.recovery_from,
             ended_at,
             stalls: Stalls::default(),
@@ -277,53 +267,47 @@ impl Runner {
         &self,
         id: RunId,
         records: &[Record],
-        expectations: &Expectations,
-        began_at: u64,
+        expected: &Expectations,
         times: FaultTimes,
-        context: RunContext<'_>,
+        script: Script<'_>,
     ) -> RunReport {
-        let judgement = judge(records, expectations);
+        let judgement = judge(records, expected);
         let promise = id.scenario.promise;
-        let victim = u16::try_from(context.victim).unwrap_or(0);
+        let victim = u16::try_from(script.victim).unwrap_or(0);
         let losses = losses(promise.lost, times, victim);
-        let bound = stated_bound(records, expectations, &losses);
+        let bound = stated_bound(records, expected, &losses);
         let node_timeout = u64::try_from(self.node_timeout.as_micros()).unwrap_or(u64::MAX);
         let kept = promise.check(&judgement, bound, node_timeout);
         let latencies = records.iter().map(|r| r.answered.saturating_sub(r.sent));
         RunReport {
             repetition: id.repetition,
-            seconds: (expectations.ended_at - began_at) as f64 / 1e6,
+            seconds: (expected.ended_at - script.began_at) as f64 / 1e6,
             judgement,
             wrongly_admitted_bound: bound,
             latency: Latency::of(latencies.collect()),
-            events: context.into_events(),
+            events: script.events,
             broken: kept.broken,
             missed: kept.missed,
             takeover: times.taken_at.map(|at| at.saturating_sub(times.fault_at)),
             after_takeover: times
                 .taken_at
-                .and_then(|at| first_served(records, expectations, victim, at)),
+                .and_then(|at| first_served(records, expected, victim, at)),
             restored: 0,
-            stalls: expectations
+            stalls: expected
                 .stalls
                 .of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
-            timeline: Timeline::of(records, expectations, began_at, expectations.ended_at),
+            timeline: Timeline::of(records, expected, script.began_at, expected.ended_at),
         }
     }
 }
 
 /// How long after `at` the last instance got its first answer of a shard from the store; `None`
 /// when one never did.
-fn first_served(
-    records: &[Record],
-    expectations: &Expectations,
-    shard: u16,
-    at: u64,
-) -> Option<u64> {
+fn first_served(records: &[Record], expected: &Expectations, shard: u16, at: u64) -> Option<u64> {
     let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
     for record in records
         .iter()
-        .filter(|r| expectations.shard_of(&r.subject) == shard)
+        .filter(|r| expected.shard_of(&r.subject) == shard)
     {
         let seen = first.entry(record.instance).or_default();
         let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
@@ -356,37 +340,12 @@ fn losses(lost: Lost, times: FaultTimes, victim: u16) -> Vec<Loss> {
     }
 }
 
-/// A directory for the histories of one run; gone with its owner unless it is kept.
-struct Histories(PathBuf);
-
-impl Histories {
-    fn create() -> Result<Self, ScenarioError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tidegate-chaos-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).map_err(unkept(&path))?;
-        Ok(Histories(path))
+/// Copies a run's histories to where they are kept.
+fn keep(histories: &Path, at: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(at)?;
+    for entry in std::fs::read_dir(histories)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), at.join(entry.file_name()))?;
     }
-
-    fn keep(&self, at: &Path) -> Result<(), ScenarioError> {
-        std::fs::create_dir_all(at).map_err(unkept(at))?;
-        for entry in std::fs::read_dir(&self.0).map_err(unkept(&self.0))? {
-            let entry = entry.map_err(unkept(&self.0))?;
-            std::fs::copy(entry.path(), at.join(entry.file_name())).map_err(unkept(at))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Histories {
-    fn drop(&mut self) {
-        // What can't be removed is in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn unkept(path: &Path) -> impl FnOnce(io::Error) -> ScenarioError + use<> {
-    let path = path.to_owned();
-    move |source| ScenarioError::Histories { path, source }
+    Ok(())
 }

@@ -241,11 +241,9 @@ async fn judged(way: Way) -> Judgement {
     }
     let expectations = Expectations {
         policies: policies(&plan(0).policies).unwrap(),
-        deadline: 2_000_000,
         lateness_max: 1_000_000,
         shards: ShardMap::equal(1),
         denials_excused_until: 0,
-        fault_at: begin_at,
         recovery_from: begin_at,
         ended_at: begin_at + LENGTH_MS * 1_000,
         stalls: Stalls::default(),

@@ -32,11 +32,9 @@ pub fn expectations_by(clock: ClockSource) -> Expectations {
     policy.clock = clock;
     Expectations {
         policies: Policies::new([policy]).unwrap(),
-        deadline: 50_000,
         lateness_max: 10_000,
         shards: ShardMap::equal(3),
         denials_excused_until: 0,
-        fault_at: START,
         recovery_from: START,
         ended_at: START + 10 * WINDOW,
         stalls: Stalls::default(),

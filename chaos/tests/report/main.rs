@@ -19,11 +19,9 @@ fn expectations() -> Expectations {
     let policy = Policy::new(PolicyName::new("chaos").unwrap(), Some(rule), None).unwrap();
     Expectations {
         policies: Policies::new([policy]).unwrap(),
-        deadline: 50 * MS,
         lateness_max: 10 * MS,
         shards: ShardMap::equal(3),
         denials_excused_until: 0,
-        fault_at: DIED,
         recovery_from: DIED,
         ended_at: END,
         stalls: Stalls::default(),

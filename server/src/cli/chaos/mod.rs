@@ -1,6 +1,5 @@
 //! `tidegate chaos`: faults against a limiter's store, and what they did to its answers.
 
-mod instance;
 mod progress;
 mod table;
 
@@ -19,8 +18,6 @@ use tidegate_chaos::report::{Report, Summary};
 use tidegate_chaos::scenario::{
     Against, LATENESS_MAX, Runner, SCENARIOS, Scenario, ScenarioError, scenario,
 };
-
-pub(super) use instance::run as run_instance;
 
 /// The hidden subcommand that an instance is started by.
 const INSTANCE: &str = "chaos-instance";
@@ -140,6 +137,14 @@ pub(super) fn run(args: ChaosArgs) -> Outcome {
     })
 }
 
+/// `tidegate chaos-instance`: one limiter of a chaos run, started by `tidegate chaos`, which hands
+/// it a plan; nothing for people to type.
+pub(super) fn run_instance() -> Outcome {
+    let ran = compose::large_runtime()?.block_on(tidegate_chaos::load::run_instance());
+    ran.map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Exit::Done)
+}
+
 async fn run_all(args: &ChaosArgs) -> Outcome {
     let runner = args.runner()?;
     let named = !args.scenarios.iter().any(|name| name == "all");
@@ -214,14 +219,17 @@ impl ChaosArgs {
         let external = matches!(against, Against::Url(_));
         let all = self.scenarios.iter().any(|name| name == "all");
         let scenarios: Vec<_> = match all {
-            true => SCENARIOS.iter().filter(|s| !(external && s.hurts)).collect(),
+            true => SCENARIOS
+                .iter()
+                .filter(|s| !(external && s.hurts()))
+                .collect(),
             false => self
                 .scenarios
                 .iter()
                 .filter_map(|name| scenario(name))
                 .collect(),
         };
-        if let Some(hurting) = scenarios.iter().find(|s| external && s.hurts) {
+        if let Some(hurting) = scenarios.iter().find(|s| external && s.hurts()) {
             let cause = format!(
                 "{} would hurt a cluster that chaos did not start",
                 hurting.name
@@ -232,7 +240,7 @@ impl ChaosArgs {
         let choices = |scenario: &Scenario| match self.repair {
             RepairChoice::On => vec![true],
             RepairChoice::Off => vec![false],
-            RepairChoice::Both if scenario.repairable => vec![false, true],
+            RepairChoice::Both if scenario.is_repairable() => vec![false, true],
             RepairChoice::Both => vec![true],
         };
         let each = |s: &'static Scenario| choices(s).into_iter().map(move |repair| (s, repair));
@@ -319,7 +327,7 @@ mod tests {
     fn somebody_elses_cluster_is_not_hurt() {
         let url = against("redis://127.0.0.1:6379");
         let all = args(RepairChoice::Both, &["all"]).chosen(&url).unwrap();
-        assert!(!all.is_empty() && all.iter().all(|(scenario, _)| !scenario.hurts));
+        assert!(!all.is_empty() && all.iter().all(|(scenario, _)| !scenario.hurts()));
         let refused = args(RepairChoice::Both, &["kill"])
             .chosen(&url)
             .unwrap_err();

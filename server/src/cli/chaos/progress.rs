@@ -99,7 +99,7 @@ impl Progress {
 }
 
 fn title(id: RunId) -> String {
-    let repair = match (id.repair, id.scenario.repairable) {
+    let repair = match (id.repair, id.scenario.is_repairable()) {
         (true, true) => " with repair",
         (false, true) => " without repair",
         _ => "",
