@@ -172,3 +172,59 @@ async fn within<T>(
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// A connection to a node that answers so, piece by piece, and then stays silent.
+    async fn answered(pieces: &'static [&'static [u8]]) -> NodeConnection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut node, _) = listener.accept().await.unwrap();
+            node.set_nodelay(true).unwrap();
+            for piece in pieces {
+                node.write_all(piece).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            std::future::pending::<()>().await;
+        });
+        let limit = Duration::from_millis(300);
+        NodeConnection::open(address, limit, limit).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn replies_are_read_in_order_however_they_are_cut() {
+        let mut node = answered(&[
+            b"+O",
+            b"K\r\n*3\r\n:-7\r\n$-1\r\n$2\r\n\xff",
+            b"a\r\n-ERR no\r\n",
+        ])
+        .await;
+        let replies = node.pipeline(&[&["A"], &["B"], &["C"]]).await.unwrap();
+        let array = vec![Reply::Int(-7), Reply::Nil, Reply::Text("\u{fffd}a".into())];
+        let expected = [
+            Reply::Text("OK".into()),
+            Reply::Array(array),
+            Reply::Error("ERR no".into()),
+        ];
+        assert_eq!(replies, expected);
+    }
+
+    #[tokio::test]
+    async fn what_is_endless_too_deep_or_no_resp_is_an_error() {
+        static DEEP: [[u8; 4]; REPLY_ARRAYS_MAX + 1] = [*b"*1\r\n"; REPLY_ARRAYS_MAX + 1];
+        static PIECES: [&[u8]; 3] = [DEEP.as_flattened(), b"HTTP/1.1 400\r\n", b"$70\r\nabc"];
+        let kinds = [
+            io::ErrorKind::InvalidData,
+            io::ErrorKind::InvalidData,
+            io::ErrorKind::TimedOut,
+        ];
+        for (piece, kind) in PIECES.chunks(1).zip(kinds) {
+            let error = answered(piece).await.command(&["A"]).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+}

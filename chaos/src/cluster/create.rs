@@ -1,4 +1,4 @@
-//! Makes one cluster of nodes that know nothing of each other, and waits until it is whole.
+//! Makes one cluster of nodes that know nothing of each other, and waits until it is healthy.
 //!
 //! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
 //! returns before the replicas have synced: a primary killed then is never replaced.
@@ -54,10 +54,12 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
                 let known = view.nodes.iter().filter(|other| other.node.is_some());
                 let known = known.filter(|other| other.linked).count();
                 if known < count {
-                    return Ok(Err(format!("node {node} knows {known} of {count}")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} knows {known} of {count}"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }
@@ -81,10 +83,12 @@ async fn wait_proxies_announced(cluster: &ClusterUnderTest) -> Result<(), Cluste
                 let mut endpoints = nodes.filter_map(|node| node.array()?.first());
                 let is_proxy = |reply: &Reply| proxies.iter().any(|p| reply.text() == Some(p));
                 if let Some(strange) = endpoints.find(|endpoint| !is_proxy(endpoint)) {
-                    return Ok(Err(format!("node {node} names {strange:?}")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} names {strange:?}"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }

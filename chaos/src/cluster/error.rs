@@ -27,7 +27,7 @@ pub enum ClusterError {
         log: String,
     },
     /// A state that was waited for didn't come.
-    #[error("waited {:.1} s in vain for {what}; last seen: {seen}", waited.as_secs_f64())]
+    #[error("gave up waiting for {what} after {:.1} s; last seen: {seen}", waited.as_secs_f64())]
     TimedOut {
         /// What was waited for.
         what: String,
@@ -36,6 +36,9 @@ pub enum ClusterError {
         /// For how long.
         waited: Duration,
     },
+    /// A state that is waited for isn't there yet.
+    #[error("not yet: {0}")]
+    NotYet(String),
     /// A node didn't answer.
     #[error("node {node} didn't answer {command:?}: {source}")]
     NoAnswer {

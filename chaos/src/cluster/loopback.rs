@@ -38,8 +38,8 @@ pub(super) fn proxy_of(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => {
             let [a, b, c, node] = v4.ip().octets();
-            let front = Ipv4Addr::new(a, b, c, node.saturating_add(PROXY_OFFSET));
-            (front, v4.port()).into()
+            let proxy = Ipv4Addr::new(a, b, c, node.saturating_add(PROXY_OFFSET));
+            (proxy, v4.port()).into()
         }
         SocketAddr::V6(_) => address,
     }
@@ -71,8 +71,8 @@ fn draw(
 
 fn is_free(address: SocketAddr) -> bool {
     let bus = SocketAddr::new(address.ip(), address.port().saturating_add(BUS_OFFSET));
-    let front = !OWN_ADDRESSES || TcpListener::bind(proxy_of(address)).is_ok();
-    front && TcpListener::bind(address).is_ok() && TcpListener::bind(bus).is_ok()
+    let proxy = !OWN_ADDRESSES || TcpListener::bind(proxy_of(address)).is_ok();
+    proxy && TcpListener::bind(address).is_ok() && TcpListener::bind(bus).is_ok()
 }
 
 #[cfg(test)]

@@ -281,7 +281,7 @@ impl ClusterUnderTest {
         self.client.password.as_deref()
     }
 
-    /// Asks until the answer is `Ok(Ok(()))`, for 30 s at most; `Ok(Err(_))` says what is there
+    /// Asks until the answer is `Ok`, for 30 s at most; [`ClusterError::NotYet`] says what is there
     /// instead. A node that doesn't answer is waited for like one that isn't ready.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl ClusterUnderTest {
         probe: impl FnMut() -> F,
     ) -> Result<(), ClusterError>
     where
-        F: Future<Output = Result<Result<(), String>, ClusterError>>,
+        F: Future<Output = Result<(), ClusterError>>,
     {
         wait_for(what, self.start_timeout, probe).await
     }

@@ -113,7 +113,7 @@ impl ClusterUnderTest {
             .collect()
     }
 
-    /// Waits (30 s at most) until the cluster is whole: every node answers, says
+    /// Waits (30 s at most) until the cluster is healthy: every node answers, says
     /// `cluster_state:ok`, links and trusts all others; all slots are owned, and all nodes agree
     /// by whom; every replica's link to its primary is up.
     ///
@@ -123,22 +123,23 @@ impl ClusterUnderTest {
         if self.shape == Shape::Single {
             return self.run(0, &["PING"]).await.map(drop);
         }
-        self.wait_for("a whole cluster", || self.health()).await
+        self.wait_for("a healthy cluster", || self.health()).await
     }
 
-    /// `Ok(Err(_))` names the first thing that isn't whole.
-    async fn health(&self) -> Result<Result<(), String>, ClusterError> {
+    async fn health(&self) -> Result<(), ClusterError> {
         let mut owners: Option<Vec<(String, usize)>> = None;
         for node in 0..self.node_count() {
             let state = self
                 .info(node, &["CLUSTER", "INFO"], "cluster_state")
                 .await?;
             if state != "ok" {
-                return Ok(Err(format!("node {node} says cluster_state:{state}")));
+                return Err(ClusterError::NotYet(format!(
+                    "node {node} says cluster_state:{state}"
+                )));
             }
             let view = self.view(node).await?;
             if let Err(missing) = check_view(&view, self.node_count()) {
-                return Ok(Err(format!("node {node} {missing}")));
+                return Err(ClusterError::NotYet(format!("node {node} {missing}")));
             }
             let primaries = view.nodes.iter().filter(|other| other.primary);
             let mut seen: Vec<_> = primaries
@@ -146,17 +147,21 @@ impl ClusterUnderTest {
                 .collect();
             seen.sort();
             if owners.get_or_insert_with(|| seen.clone()) != &seen {
-                return Ok(Err(format!("node {node} sees other primaries than node 0")));
+                return Err(ClusterError::NotYet(format!(
+                    "node {node} sees other primaries than node 0"
+                )));
             }
             if view.myself().is_some_and(|myself| !myself.primary) {
                 let args = ["INFO", "replication"];
                 let link = self.info(node, &args, "master_link_status").await?;
                 if link != "up" {
-                    return Ok(Err(format!("node {node} says master_link_status:{link}")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} says master_link_status:{link}"
+                    )));
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 

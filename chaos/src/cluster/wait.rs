@@ -11,7 +11,7 @@ const LOG_LINES_MAX: usize = 12;
 const LISTEN_MAX: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
+/// Asks until the answer is `Ok`; [`ClusterError::NotYet`] says what is there instead. A node that
 /// doesn't answer is waited for like one that isn't ready.
 pub(super) async fn wait_for<F>(
     what: &str,
@@ -19,13 +19,13 @@ pub(super) async fn wait_for<F>(
     mut probe: impl FnMut() -> F,
 ) -> Result<(), ClusterError>
 where
-    F: Future<Output = Result<Result<(), String>, ClusterError>>,
+    F: Future<Output = Result<(), ClusterError>>,
 {
     let begun = Instant::now();
     loop {
         let seen = match probe().await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(seen)) => seen,
+            Ok(()) => return Ok(()),
+            Err(ClusterError::NotYet(seen)) => seen,
             Err(error @ (ClusterError::NoAnswer { .. } | ClusterError::Refused { .. })) => {
                 error.to_string()
             }

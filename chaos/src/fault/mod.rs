@@ -37,7 +37,7 @@ pub enum Migration {
     Atomic,
 }
 
-/// Something that befalls a cluster. Nodes are named by their index.
+/// An injected fault. Nodes are named by their index.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// The nodes end at once. Healed: they start again, with what they had persisted.

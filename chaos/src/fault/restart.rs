@@ -27,10 +27,12 @@ pub(super) async fn fail_over(
                 let promoted = view.node(replica).is_some_and(|own| own.primary);
                 let demoted = view.node(primary).is_some_and(|own| !own.primary);
                 if !(promoted && demoted) {
-                    return Ok(Err(format!("node {node} doesn't see it so")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} doesn't see it so"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }

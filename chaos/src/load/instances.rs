@@ -34,33 +34,21 @@ pub struct InstanceProgram {
 
 /// An instance went wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum InstancesError {
-    /// It could not be started or spoken to.
-    #[error("instance {instance} can't be run: {source}")]
-    Run {
-        /// Which.
-        instance: u16,
-        /// The operating system's answer.
-        source: io::Error,
-    },
-    /// It ended, or said something else than it should.
-    #[error("instance {instance} failed while {awaiting}: {complaint}")]
-    Failed {
-        /// Which.
-        instance: u16,
-        /// What it should have said.
-        awaiting: &'static str,
-        /// What it said on its standard error.
-        complaint: String,
-    },
-    /// Its history can't be read.
-    #[error("the history of instance {instance} can't be read: {source}")]
-    History {
-        /// Which.
-        instance: u16,
-        /// What is wrong with it.
-        source: io::Error,
-    },
+#[error("instance {instance} failed while {doing}: {message}")]
+pub struct InstancesError {
+    instance: u16,
+    doing: &'static str,
+    message: String,
+}
+
+impl InstancesError {
+    fn new<E: ToString>(instance: u16, doing: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self {
+            instance,
+            doing,
+            message: error.to_string(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -95,7 +83,7 @@ impl Instances {
             instances.0.push(Instance::start(program, plan).await?);
         }
         for instance in &mut instances.0 {
-            instance.expect_line("it got ready", READY_WITHIN).await?;
+            instance.expect_line("getting ready", READY_WITHIN).await?;
         }
         Ok(instances)
     }
@@ -107,7 +95,7 @@ impl Instances {
         for instance in &mut self.0 {
             let line = format!("{begin_at}\n");
             let written = instance.stdin.write_all(line.as_bytes()).await;
-            written.map_err(instance.cannot_run())?;
+            written.map_err(InstancesError::new(instance.plan.instance, "being started"))?;
         }
         Ok(begin_at)
     }
@@ -118,24 +106,16 @@ impl Instances {
         for instance in &mut self.0 {
             let length = Duration::from_millis(instance.plan.length_ms);
             let within = length + STUCK_AFTER + END_WITHIN;
-            let line = instance
-                .expect_line("it carried out its plan", within)
-                .await?;
+            let line = instance.expect_line("asking", within).await?;
             let number = instance.plan.instance;
-            let report = serde_json::from_str(&line).map_err(|error| InstancesError::Failed {
-                instance: number,
-                awaiting: "it reported",
-                complaint: error.to_string(),
-            })?;
+            let report = serde_json::from_str(&line);
+            let report = report.map_err(InstancesError::new(number, "reporting"))?;
             collected.reports.push(report);
             let path = instance.plan.history.clone();
             let history = tokio::task::spawn_blocking(move || read_history(&path)).await;
-            let history = history.map_err(io::Error::other).and_then(|read| read);
-            let unreadable = |source| InstancesError::History {
-                instance: number,
-                source,
-            };
-            collected.records.append(&mut history.map_err(unreadable)?);
+            let history = history.map_err(io::Error::other).flatten();
+            let history = history.map_err(InstancesError::new(number, "writing its history"));
+            collected.records.append(&mut history?);
         }
         Ok(collected)
     }
@@ -143,11 +123,7 @@ impl Instances {
 
 impl Instance {
     async fn start(program: &InstanceProgram, plan: LoadPlan) -> Result<Self, InstancesError> {
-        let number = plan.instance;
-        let failed = |source| InstancesError::Run {
-            instance: number,
-            source,
-        };
+        let failed = InstancesError::new(plan.instance, "being started");
         let mut child = Command::new(&program.path)
             .args(&program.args)
             .stdin(Stdio::piped())
@@ -155,7 +131,7 @@ impl Instance {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(failed)?;
+            .map_err(&failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let Some((mut stdin, stdout)) = pipes else {
             return Err(failed(io::ErrorKind::BrokenPipe.into()));
@@ -171,30 +147,22 @@ impl Instance {
         })
     }
 
-    fn cannot_run(&self) -> impl FnOnce(io::Error) -> InstancesError + use<> {
-        let instance = self.plan.instance;
-        move |source| InstancesError::Run { instance, source }
-    }
-
     async fn expect_line(
         &mut self,
-        awaiting: &'static str,
+        doing: &'static str,
         within: Duration,
     ) -> Result<String, InstancesError> {
+        let failed = InstancesError::new(self.plan.instance, doing);
         match tokio::time::timeout(within, self.stdout.next_line()).await {
             Ok(Ok(Some(line))) => Ok(line),
-            Ok(Err(source)) => Err(self.cannot_run()(source)),
-            Ok(Ok(None)) => Err(self.failed(awaiting).await),
-            Err(_) => Err(InstancesError::Failed {
-                instance: self.plan.instance,
-                awaiting,
-                complaint: format!("no answer within {} s", within.as_secs()),
-            }),
+            Ok(Ok(None)) => Err(failed(self.complaint().await)),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(_) => Err(failed(format!("no answer within {} s", within.as_secs()))),
         }
     }
 
     /// What an instance that has ended complained of.
-    async fn failed(&mut self, awaiting: &'static str) -> InstancesError {
+    async fn complaint(&mut self) -> String {
         let mut complaint = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
             let mut stderr = stderr.take(COMPLAINT_LEN_MAX);
@@ -202,10 +170,6 @@ impl Instance {
             // Whatever was read by then is shown; the child has closed its other end.
             let _ = tokio::time::timeout(Duration::from_secs(2), read).await;
         }
-        InstancesError::Failed {
-            instance: self.plan.instance,
-            awaiting,
-            complaint: String::from_utf8_lossy(&complaint).trim().to_owned(),
-        }
+        String::from_utf8_lossy(&complaint).trim().to_owned()
     }
 }

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use tidegate::model::{
-    Algorithm, Allowance, CeilingRule, ClockSource, Micros, OnOutage, Policies, Policy,
-    PolicyError, PolicyName, PolicyNameError, Quota, QuotaError,
+    Algorithm, Allowance, CeilingRule, ClockSource, Micros, OnOutage, Policies, Policy, PolicyName,
+    Quota,
 };
 
 /// The most checks a second that one instance is asked for.
@@ -79,19 +79,10 @@ pub struct LoadPlan {
     pub clock_step: Option<ClockStep>,
 }
 
-/// Why a plan can't be carried out.
+/// Why a plan can't be carried out: a name or a number of a policy is out of bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// A policy's name is none.
-    #[error(transparent)]
-    Name(#[from] PolicyNameError),
-    /// A policy's numbers are out of bounds.
-    #[error(transparent)]
-    Quota(#[from] QuotaError),
-    /// The policies don't fit together.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
+#[error("the load's policies: {0}")]
+pub struct PlanError(String);
 
 /// One check that is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,27 +102,29 @@ pub(super) struct Due {
 /// # Errors
 /// When a name or a number is out of bounds.
 pub fn policies(plans: &[PolicyPlan]) -> Result<Policies, PlanError> {
-    let mut policies = Vec::with_capacity(plans.len());
-    for plan in plans {
-        let rule = |limit| -> Result<_, QuotaError> {
+    fn wrong(error: impl ToString) -> PlanError {
+        PlanError(error.to_string())
+    }
+    let policy = |plan: &PolicyPlan| {
+        let rule = |limit| -> Result<_, PlanError> {
+            let quota = Quota::new(limit, Micros::from_millis(plan.window_ms)).map_err(wrong)?;
             Ok(Some(CeilingRule {
                 algorithm: Algorithm::SlidingLog,
-                allowance: Allowance::Limited(Quota::new(
-                    limit,
-                    Micros::from_millis(plan.window_ms),
-                )?),
+                allowance: Allowance::Limited(quota),
                 delay: false,
             }))
         };
-        let name = PolicyName::new(&plan.name)?;
-        let mut policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?)?;
+        let name = PolicyName::new(&plan.name).map_err(wrong)?;
+        let policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?);
+        let mut policy = policy.map_err(wrong)?;
         policy.on_outage = OnOutage::Deny;
         if plan.callers_clock {
             policy.clock = ClockSource::Caller;
         }
-        policies.push(policy);
-    }
-    Ok(Policies::new(policies)?)
+        Ok(policy)
+    };
+    let policies: Result<Vec<_>, PlanError> = plans.iter().map(policy).collect();
+    Policies::new(policies?).map_err(wrong)
 }
 
 impl LoadPlan {

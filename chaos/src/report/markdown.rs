@@ -44,8 +44,8 @@ pub(super) fn table(report: &Report) -> String {
 const LEGEND: &str = "\n\nTimes in ms: middle run / slowest run. Back: from the fault (or from its end, where nothing can be\nserved before) until the last interruption of 100 ms or more is over, for the instance that saw it\nworst; without one, the longest gap between two answers of the store. Units wrongly admitted, in all\nruns together, and what the faults themselves may let through.\n";
 
 fn spread(times: Option<Spread>) -> String {
-    let whole = |ms: f64| grouped(ms.round() as u64);
+    let rounded = |ms: f64| grouped(ms.round() as u64);
     times.map_or_else(String::new, |t| {
-        format!("{} / {}", whole(t.p50), whole(t.max))
+        format!("{} / {}", rounded(t.p50), rounded(t.max))
     })
 }

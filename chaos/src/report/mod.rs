@@ -63,6 +63,16 @@ pub struct RunReport {
     pub timeline: Timeline,
 }
 
+impl RunReport {
+    /// From the fault to full service on all shards, in microseconds; `None` when one never came
+    /// back.
+    pub fn recovery(&self) -> Option<u64> {
+        let shards = self.judgement.shards.iter();
+        let all: Option<Vec<u64>> = shards.map(|shard| shard.recovery).collect();
+        all?.into_iter().max()
+    }
+}
+
 /// All repetitions of one scenario, with or without repair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScenarioReport {

@@ -6,7 +6,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::format::{grouped, micros, millis, scenario_name, utc};
 use super::plot::{PlotError, plot};
-use super::summary::recovery;
 use super::{Report, RunReport, ScenarioReport, Summary};
 
 const STYLE: &str = include_str!("style.css");
@@ -140,7 +139,7 @@ fn section(number: usize, scenario: &ScenarioReport, report: &Report) -> Result<
     let mut runs: Vec<&RunReport> = scenario.runs.iter().collect();
     // The worst first: broken, then slowest to recover.
     runs.sort_by_key(|run| {
-        let slowest = recovery(run).unwrap_or(u64::MAX);
+        let slowest = run.recovery().unwrap_or(u64::MAX);
         Reverse((run.broken.len(), run.judgement.wrongly_admitted, slowest))
     });
     let figures = runs
@@ -202,7 +201,7 @@ fn key() -> Markup {
 
 fn figure(name: &str, run: &RunReport, deadline: u64) -> Result<Markup, PlotError> {
     let judged = &run.judgement;
-    let recovery = recovery(run).map_or_else(|| "never".to_owned(), micros);
+    let recovery = run.recovery().map_or_else(|| "never".to_owned(), micros);
     let stalls = run.stalls.iter().map(|(from, to)| to.saturating_sub(*from));
     let title = format!("{name}, run {}", run.repetition);
     Ok(html! {

@@ -219,3 +219,13 @@ fn the_page_stands_alone_and_says_what_broke() {
         report().write_to(std::path::Path::new(&keep)).unwrap();
     }
 }
+
+#[test]
+fn no_name_can_become_markup() {
+    let mut report = report();
+    report.scenarios[0].name = r#"<a b="c">&"#.into();
+    let dir = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(report.write_to(dir.path()).unwrap()).unwrap();
+    assert!(page.contains("&lt;a b=&quot;c&quot;&gt;&amp;"));
+    assert!(!page.contains("<a b="));
+}

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::progress::Progress;
 use super::args::DeadlineArgs;
@@ -75,7 +76,7 @@ pub(super) struct ChaosArgs {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: u32,
 
-    /// Whether instances put back what a failover lost: on, off, or both in turn where it matters
+    /// Whether instances restore what a failover lost: on, off, or both in turn where it matters
     #[arg(
         long,
         value_name = "WHICH",
@@ -147,7 +148,7 @@ pub(super) fn run_instance() -> Outcome {
 
 async fn run_all(args: &ChaosArgs) -> Outcome {
     let runner = args.runner()?;
-    let named = !args.scenarios.iter().any(|name| name == "all");
+    let named = !args.is_all();
     let chosen = args.chosen(&runner.against)?;
     let began_at = wall_us();
     let progress = Progress::new(args.json, chosen.len() * args.repetitions as usize);
@@ -161,7 +162,7 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         );
         match ran.await {
             Ok(report) => scenarios.push(report),
-            // Of `all`, what this server can't do is told and left out.
+            // Of `all`, what this server can't do is named and left out.
             Err(error) if error.is_unsupported() && !named => {
                 progress.left_out(scenario.name, &error.to_string(), args.repetitions);
             }
@@ -178,7 +179,7 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         deadline: u64::try_from(args.deadline.deadline.as_micros()).unwrap_or(u64::MAX),
         scenarios,
     };
-    args.tell(&report)?;
+    args.print(&report)?;
     let partly = report.scenarios.iter().any(|s| !s.not_run.is_empty());
     match (report.is_sound(), failed) {
         (false, _) => Ok(Exit::Broken),
@@ -214,11 +215,14 @@ impl ChaosArgs {
         })
     }
 
+    fn is_all(&self) -> bool {
+        self.scenarios.iter().any(|name| name == "all")
+    }
+
     /// Each scenario, and whether with repair.
     fn chosen(&self, against: &Against) -> Result<Vec<(&'static Scenario, bool)>, Failure> {
         let external = matches!(against, Against::Url(_));
-        let all = self.scenarios.iter().any(|name| name == "all");
-        let scenarios: Vec<_> = match all {
+        let scenarios: Vec<_> = match self.is_all() {
             true => SCENARIOS
                 .iter()
                 .filter(|s| !(external && s.hurts()))
@@ -247,7 +251,7 @@ impl ChaosArgs {
         Ok(scenarios.into_iter().flat_map(each).collect())
     }
 
-    fn tell(&self, report: &Report) -> Result<(), Failure> {
+    fn print(&self, report: &Report) -> Result<(), Failure> {
         let unwritten = |error: std::io::Error| Failure::new(format!("the report: {error}"));
         let page = self
             .report
@@ -277,20 +281,14 @@ fn against(text: &str) -> Against {
     }
 }
 
-/// Ends when somebody asks for the end.
+/// Ends when the user asks for the end.
 async fn interruption() -> Result<(), Failure> {
-    let unheard = |error: std::io::Error| Failure::new(format!("can't listen to signals: {error}"));
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
-        tokio::select! {
-            heard = tokio::signal::ctrl_c() => heard.map_err(unheard),
-            _ = terminated.recv() => Ok(()),
-        }
+    let failed = |error: std::io::Error| Failure::new(format!("can't listen to signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(failed),
+        _ = terminate.recv() => Ok(()),
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await.map_err(unheard)
 }
 
 #[cfg(test)]

@@ -54,8 +54,7 @@ impl Progress {
             Err(error) => return self.say(&format!("{}: NOT RUN: {error}", title(id))),
         };
         let judged = &run.judgement;
-        let recovery: Option<Vec<u64>> = judged.shards.iter().map(|s| s.recovery).collect();
-        let recovery = recovery.and_then(|shards| shards.into_iter().max());
+        let recovery = run.recovery();
         let recovery = recovery.map_or("never".to_owned(), |us| format!("{} ms", us / 1_000));
         let mut line = format!(
             "{}: {} checks, {} wrongly admitted (bound {}), {} wrongly denied, recovery {recovery}",
