@@ -23,9 +23,10 @@ use super::background::{in_background, runtime};
 use super::docker::{self, Subnet, docker};
 use super::loopback::free_proxy_addresses;
 use super::node_conf::{NodeConfig, node_conf};
+use super::spec::NodeAction;
 use super::wait::wait_listening;
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterSpec, NodeAction};
+use super::{ClusterError, ClusterSpec};
 
 const PORT: u16 = 6379;
 /// Where the engine puts containers by itself.
@@ -53,13 +54,13 @@ pub(crate) struct Containers {
 
 impl Containers {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
         require_command_line()?;
         let name = format!("tidegate-{:016x}", rand::random::<u64>());
         let watchdog = Watchdog::start(None)?;
         watchdog.undo(&docker::removal_command(&name))?;
-        let count = options.shape.node_count();
-        let proxy_addresses = if options.proxied {
+        let count = spec.shape.node_count();
+        let proxy_addresses = if spec.proxied {
             free_proxy_addresses(count, PORT)?
         } else {
             Vec::new()
@@ -84,7 +85,7 @@ impl Containers {
                     .with_cmd(["-c", RUN])
                     .with_container_name(format!("{name}-{node}"))
                     .with_labels(labels.clone())
-                    .with_copy_to(CONF, node_conf(&options, &place).into_bytes())
+                    .with_copy_to(CONF, node_conf(&spec, &place).into_bytes())
                     .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
                 starting.spawn(start_node(request, node));
             }

@@ -3,7 +3,7 @@
 //! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
 //! returns before the replicas have synced: a primary killed then is never replaced.
 
-use super::{ClusterError, ClusterUnderTest, options::Shape};
+use super::{ClusterError, ClusterUnderTest, spec::Shape};
 use crate::resp::Reply;
 
 const SLOT_COUNT: usize = 16_384;

@@ -26,10 +26,10 @@ mod loopback;
 mod node_conf;
 mod nodes;
 mod observe;
-mod options;
 mod owner;
 mod partition;
 mod processes;
+mod spec;
 mod view;
 mod wait;
 mod watchdog;
@@ -40,24 +40,14 @@ use std::time::Duration;
 pub(crate) use client::NodeClient;
 pub use error::ClusterError;
 pub use kind::ClusterKind;
-pub use options::ClusterSpec;
+pub use spec::ClusterSpec;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
 use nodes::Nodes;
-use options::Shape;
 use partition::{Cut, Partitions};
+use spec::{NodeAction, Shape};
 use wait::wait_for;
-
-/// What is done to one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NodeAction {
-    Kill,
-    Stop,
-    Start,
-    Pause,
-    Resume,
-}
 
 /// A running cluster (or a single node). Dropped, it ends and leaves nothing, also when its owner
 /// panics or is killed.
@@ -78,11 +68,11 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
-    pub async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
-        let kind = kind::resolve(&options).await?;
-        let (shape, start_timeout) = (options.shape, options.start_timeout);
-        let password = options.password.clone();
-        let nodes = Nodes::start(kind, options).await?;
+    pub async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
+        let kind = kind::resolve(&spec).await?;
+        let (shape, start_timeout) = (spec.shape, spec.start_timeout);
+        let password = spec.password.clone();
+        let nodes = Nodes::start(kind, spec).await?;
         let client = NodeClient {
             addresses: nodes.addresses().to_vec(),
             user: None,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::options::{ClusterSpec, Shape};
+use super::spec::{ClusterSpec, Shape};
 
 const SHARED: &str = include_str!("../../../cluster/node.conf");
 
@@ -22,8 +22,8 @@ pub(super) struct NodeConfig {
 }
 
 /// The whole file.
-pub(super) fn node_conf(options: &ClusterSpec, place: &NodeConfig) -> String {
-    let clustered = options.shape != Shape::Single;
+pub(super) fn node_conf(spec: &ClusterSpec, place: &NodeConfig) -> String {
+    let clustered = spec.shape != Shape::Single;
     let mut conf: String = SHARED
         .lines()
         .filter(|line| clustered || !line.starts_with("cluster-"))
@@ -39,10 +39,10 @@ pub(super) fn node_conf(options: &ClusterSpec, place: &NodeConfig) -> String {
         "logfile \"{}\"\nsave \"\"",
         place.log_file.unwrap_or_default()
     ));
-    let aof = if options.persistent { "yes" } else { "no" };
+    let aof = if spec.persistent { "yes" } else { "no" };
     line(format_args!("appendonly {aof}"));
     if clustered {
-        let timeout_ms = options.node_timeout.as_millis();
+        let timeout_ms = spec.node_timeout.as_millis();
         line(format_args!("cluster-node-timeout {timeout_ms}"));
         line(format_args!("cluster-announce-ip {}", place.announce));
         if bind != Ipv4Addr::UNSPECIFIED {
@@ -55,12 +55,12 @@ pub(super) fn node_conf(options: &ClusterSpec, place: &NodeConfig) -> String {
             line(format_args!("cluster-preferred-endpoint-type hostname"));
         }
     }
-    if let Some(password) = &options.password {
+    if let Some(password) = &spec.password {
         line(format_args!(
             "requirepass {password}\nmasterauth {password}"
         ));
     }
-    for (directive, values) in &options.settings {
+    for (directive, values) in &spec.settings {
         line(format_args!("{directive} {values}"));
     }
     conf

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::containers::Containers;
 use super::processes::Processes;
-use super::{ClusterError, ClusterKind, ClusterSpec, NodeAction};
+use super::spec::NodeAction;
+use super::{ClusterError, ClusterKind, ClusterSpec};
 
 /// The running nodes.
 #[derive(Debug)]
@@ -14,13 +15,10 @@ pub(super) enum Nodes {
 }
 
 impl Nodes {
-    pub(super) async fn start(
-        kind: ClusterKind,
-        options: ClusterSpec,
-    ) -> Result<Self, ClusterError> {
+    pub(super) async fn start(kind: ClusterKind, spec: ClusterSpec) -> Result<Self, ClusterError> {
         Ok(match kind {
-            ClusterKind::Processes => Self::Processes(Processes::start(options).await?),
-            ClusterKind::Containers => Self::Containers(Containers::start(options).await?),
+            ClusterKind::Processes => Self::Processes(Processes::start(spec).await?),
+            ClusterKind::Containers => Self::Containers(Containers::start(spec).await?),
         })
     }
 

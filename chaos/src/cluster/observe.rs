@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::options::Shape;
+use super::spec::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
 use crate::resp::{NodeConnection, Reply};
 

@@ -15,9 +15,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::loopback::{ATTEMPTS_MAX, free_addresses, proxy_of};
 use super::node_conf::{NodeConfig, node_conf};
 use super::owner::{SweepLock, are_gone, owners};
+use super::spec::NodeAction;
 use super::wait::{last_lines, wait_listening};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterSpec, NodeAction};
+use super::{ClusterError, ClusterSpec};
 
 const LOG_FILE: &str = "node.log";
 const OWNER_FILE: &str = "owners";
@@ -26,7 +27,7 @@ const DIR_PREFIX: &str = "tidegate-cluster-";
 /// The nodes' processes, and the folder that holds their files.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    options: ClusterSpec,
+    spec: ClusterSpec,
     dir: PathBuf,
     addresses: Vec<SocketAddr>,
     proxy_addresses: Vec<SocketAddr>,
@@ -36,7 +37,7 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterSpec) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
         sweep(&std::env::temp_dir()).await;
         let dir = make_dir()?;
         let watchdog = Watchdog::start(Some(&dir))?;
@@ -44,15 +45,15 @@ impl Processes {
             .map_err(ClusterError::io("writing who owns the cluster"))?;
         let mut nodes = Self {
             watchdog,
-            children: Mutex::new((0..options.shape.node_count()).map(|_| None).collect()),
+            children: Mutex::new((0..spec.shape.node_count()).map(|_| None).collect()),
             addresses: Vec::new(),
             proxy_addresses: Vec::new(),
             dir,
-            options,
+            spec,
         };
         for attempt in 1.. {
-            nodes.addresses = free_addresses(nodes.options.shape.node_count())?;
-            if nodes.options.proxied {
+            nodes.addresses = free_addresses(nodes.spec.shape.node_count())?;
+            if nodes.spec.proxied {
                 nodes.proxy_addresses = nodes.addresses.iter().copied().map(proxy_of).collect();
             }
             match nodes.start_all().await {
@@ -79,7 +80,7 @@ impl Processes {
 
     /// What runs in the processes.
     pub(crate) fn program(&self) -> &Path {
-        &self.options.program
+        &self.spec.program
     }
 
     pub(crate) fn proxy_addresses(&self) -> &[SocketAddr] {
@@ -133,7 +134,7 @@ impl Processes {
         };
         let begun = Instant::now();
         while self.ended(node)?.is_none() {
-            if begun.elapsed() > self.options.start_timeout {
+            if begun.elapsed() > self.spec.start_timeout {
                 return Err(ClusterError::TimedOut {
                     what: format!("node {node} to end after SIGTERM"),
                     seen: last_lines(&self.log(node)),
@@ -194,13 +195,13 @@ impl Processes {
         std::fs::create_dir_all(&dir)
             .and_then(|()| std::fs::write(&conf, text))
             .map_err(ClusterError::io(format!("writing {}", conf.display())))?;
-        let mut command = Command::new(&self.options.program);
+        let mut command = Command::new(&self.spec.program);
         command.arg(&conf).current_dir(&dir).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|source| ClusterError::Program {
-            program: self.options.program.display().to_string(),
+            program: self.spec.program.display().to_string(),
             cure: "Install it (Debian: `apt-get install redis-server`), or set \
                    TIDEGATE_REDIS_SERVER to the path of a Redis 7 or Valkey server; tests/run \
                    does so by itself"
@@ -229,7 +230,7 @@ impl Processes {
             endpoint: self.proxy_addresses.get(node).map(SocketAddr::ip),
             log_file: Some(LOG_FILE),
         };
-        Ok(node_conf(&self.options, &place))
+        Ok(node_conf(&self.spec, &place))
     }
 
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {

@@ -1,5 +1,5 @@
 //! Known traffic against a store under faults: several limiter instances, each a process of its
-//! own, each with its own connections, clock and local context, as in production.
+//! own, each with its own connections, clock and local stage, as in production.
 //!
 //! The parent ([`Instances`]) hands each child a [`LoadPlan`], lets all begin at one instant and
 //! collects their histories. Children never outlive their parent: its end is their standard

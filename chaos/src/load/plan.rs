@@ -69,7 +69,7 @@ pub struct LoadPlan {
     pub history: std::path::PathBuf,
     /// Whether the instance repairs what a failover lost.
     pub repair: bool,
-    /// Whether the instance has its local context.
+    /// Whether the instance has its local stage.
     pub local_stage: bool,
     /// The policies.
     pub policies: Vec<PolicyPlan>,

@@ -42,7 +42,7 @@ pub struct RunReport {
     /// Latencies over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// The fault's times.
+    /// The fault's events.
     pub events: Vec<Event>,
     /// The promises that were broken, in words.
     pub broken: Vec<String>,

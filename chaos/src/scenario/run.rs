@@ -78,7 +78,7 @@ pub struct Runner {
     pub lateness_max: Duration,
     /// The node timeout of the clusters it starts.
     pub node_timeout: Duration,
-    /// Whether instances have their local context.
+    /// Whether instances have their local stage.
     pub local_stage: bool,
     /// The prefix of all keys.
     pub key_prefix: String,

@@ -38,7 +38,7 @@ pub struct Traffic {
     pub repetition: u32,
     /// Whether instances repair what a failover lost.
     pub repair: bool,
-    /// Whether instances have their local context.
+    /// Whether instances have their local stage.
     pub local_stage: bool,
     /// Whether the instances' own clocks stamp the hot subjects' charges, and how they step.
     pub clock_step: Option<ClockStep>,
@@ -159,7 +159,7 @@ impl Traffic {
             if self.local_stage {
                 ""
             } else {
-                ", without local context"
+                ", without local stage"
             },
             self.window_ms() as f64 / 1e3,
         )

@@ -1,4 +1,4 @@
-//! A expectations, and a limiter in a few lines whose every instant is known.
+//! Expectations, and a limiter in a few lines whose every instant is known.
 
 use std::collections::HashMap;
 

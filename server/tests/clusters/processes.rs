@@ -52,7 +52,7 @@ fn counted(child: Child) -> (u64, u64) {
 }
 
 /// 250 tasks in each of four processes at once: exactly the limit, twenty times over, half of
-/// them with the local context and half without.
+/// them with the local stage and half without.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_processes_share_one_limit_exactly_twenty_times_over() {
     let config = policies();

@@ -142,3 +142,13 @@ impl ClusterSpec {
         self
     }
 }
+
+/// What is done to one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeAction {
+    Kill,
+    Stop,
+    Start,
+    Pause,
+    Resume,
+}
