@@ -2,13 +2,10 @@
 //! history can be read with `jq` in a post-mortem. Never interprets: [`super::judge`] does.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-
-/// The longest line that is read, in bytes; a subject has at most 4,096.
-const LINE_LEN_MAX: usize = 16_384;
 
 /// How a check ended for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -134,19 +131,12 @@ impl HistoryWriter {
 /// The operating system's, and [`io::ErrorKind::InvalidData`] with the line's number when a line
 /// is no record: a history with holes proves nothing.
 pub(crate) fn read_history(path: &Path) -> io::Result<Vec<Record>> {
-    let mut records = Vec::new();
-    for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
-        let line = line?;
-        let fault = |what: String| {
-            let place = format!("{}, line {}: {what}", path.display(), number + 1);
-            io::Error::new(io::ErrorKind::InvalidData, place)
-        };
-        if line.len() > LINE_LEN_MAX {
-            return Err(fault(format!("longer than {LINE_LEN_MAX} bytes")));
-        }
-        records.push(serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?);
-    }
-    Ok(records)
+    let file = BufReader::new(File::open(path)?);
+    let records = serde_json::Deserializer::from_reader(file).into_iter();
+    records.collect::<Result<_, _>>().map_err(|error| {
+        let error = format!("{}: {error}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! A charge at `x` counts in the windows `(t-W, t]` with `x <= t < x+W`. Of a charge in
 //! `[earliest, latest]` this much is known: it counts *certainly* while
 //! `latest <= t < earliest+W`, and *possibly* while `earliest <= t < latest+W`. So a ceiling is
-//! proven broken when certain lifetimes pile up above the limit, whatever the true instants were.
+//! proven broken when certain lifetimes add up above the limit, whatever the true instants were.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
         let end = span.earliest.saturating_add(window);
         (span.latest < end).then_some((span.latest, end, span.units))
     });
-    pile(lifetimes.collect(), limit)
+    sweep(lifetimes.collect(), limit)
 }
 
 /// Upper bounds: in no window more than `peak` units were admitted, and at most `excess` units
@@ -51,27 +51,27 @@ pub(super) fn possible(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
             span.units,
         )
     });
-    pile(lifetimes.collect(), limit)
+    sweep(lifetimes.collect(), limit)
 }
 
 /// Sweeps over lifetimes `[begin, end)`. Whenever more than the limit is alive, it strikes out
 /// units of the lifetime that ends last: the classic greedy colouring of intervals, which strikes
 /// out as few as can be.
-fn pile(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> WindowLoad {
+fn sweep(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> WindowLoad {
     lifetimes.sort_unstable();
     let (mut raw, mut kept) = (Alive::default(), Alive::default());
-    let mut pile = WindowLoad::default();
+    let mut load = WindowLoad::default();
     for (number, (begin, end, units)) in lifetimes.into_iter().enumerate() {
         for alive in [&mut raw, &mut kept] {
             alive.expire(begin);
             alive.add((end, number), units);
         }
-        if raw.sum > pile.peak {
-            (pile.peak, pile.peak_at) = (raw.sum, begin);
+        if raw.sum > load.peak {
+            (load.peak, load.peak_at) = (raw.sum, begin);
         }
-        pile.excess += kept.shrink_to(limit);
+        load.excess += kept.shrink_to(limit);
     }
-    pile
+    load
 }
 
 /// The lifetimes that have begun and not ended, by their ends.

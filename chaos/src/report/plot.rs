@@ -321,12 +321,7 @@ impl EventLabel {
     fn draw(&self, root: &Panel<'_>, bottom: i32) -> Drawn {
         let y = EVENT_ROW * self.row as i32 + EVENT_ROW / 2;
         let line = [(self.x, y - 5), (self.x, bottom)];
-        root.draw(&DashedPathElement::new(
-            line.into_iter(),
-            3,
-            3,
-            INK.stroke_width(1),
-        ))?;
+        root.draw(&DashedPathElement::new(line, 3, 3, INK.stroke_width(1)))?;
         let (horizontal, x) = match self.is_left {
             true => (HPos::Right, self.x - 4),
             false => (HPos::Left, self.x + 4),
