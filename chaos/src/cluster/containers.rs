@@ -73,7 +73,7 @@ impl Containers {
             let subnet = docker::create_network(&engine, &name, labels.clone()).await?;
             let mut starting = JoinSet::new();
             for node in 0..count {
-                let place = NodeConfig {
+                let config = NodeConfig {
                     bind: Ipv4Addr::UNSPECIFIED.into(),
                     announce: subnet.address(node).into(),
                     port: PORT,
@@ -85,7 +85,7 @@ impl Containers {
                     .with_cmd(["-c", RUN])
                     .with_container_name(format!("{name}-{node}"))
                     .with_labels(labels.clone())
-                    .with_copy_to(CONF, node_conf(&spec, &place).into_bytes())
+                    .with_copy_to(CONF, node_conf(&spec, &config).into_bytes())
                     .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
                 starting.spawn(start_node(request, node));
             }

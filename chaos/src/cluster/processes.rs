@@ -223,14 +223,14 @@ impl Processes {
 
     fn configuration(&self, node: usize) -> Result<String, ClusterError> {
         let address = self.address(node)?;
-        let place = NodeConfig {
+        let config = NodeConfig {
             bind: address.ip(),
             announce: address.ip(),
             port: address.port(),
             endpoint: self.proxy_addresses.get(node).map(SocketAddr::ip),
             log_file: Some(LOG_FILE),
         };
-        Ok(node_conf(&self.spec, &place))
+        Ok(node_conf(&self.spec, &config))
     }
 
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {

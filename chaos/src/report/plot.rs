@@ -122,7 +122,7 @@ fn counts(panel: &Panel<'_>, timeline: &Timeline) -> Drawn {
     let most = round_up(most.max().unwrap_or(1).max(1) as f64);
     let mut chart = chart!(panel, "checks per 100 ms", timeline, 0.0..most);
     let mut mesh = chart.configure_mesh();
-    mesh.disable_x_mesh().disable_x_axis().y_labels(3);
+    mesh.disable_x_mesh().disable_x_axis().y_labels(5);
     mesh.y_label_formatter(&|count| format!("{count:.0}"));
     mesh.label_style(text(SOFT, HPos::Right, VPos::Center))
         .axis_style(TRANSPARENT);
