@@ -40,12 +40,13 @@ use std::time::Duration;
 pub(crate) use client::NodeClient;
 pub use error::ClusterError;
 pub use kind::ClusterKind;
+pub(crate) use partition::Cut;
 pub use spec::ClusterSpec;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
 use nodes::Nodes;
-use partition::{Cut, Partitions};
+use partition::Partitions;
 use spec::{NodeAction, Shape};
 use wait::wait_for;
 
@@ -230,28 +231,14 @@ impl ClusterUnderTest {
         self.nodes.apply(node, NodeAction::Resume).await
     }
 
-    /// Cuts a node off from everyone, clients included. A cut that it has already is replaced.
-    ///
-    /// # Errors
-    /// [`ClusterError::Unsupported`]: processes need Linux, root and iptables for it.
-    pub async fn cut_off(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.cut(&self.nodes, node, Cut::Everyone).await
-    }
-
-    /// Cuts a node off from all other nodes, while clients still reach it: a split brain, in which
-    /// a primary accepts writes until its own node timeout is over.
-    ///
-    /// # Errors
-    /// [`ClusterError::Unsupported`]: it needs Linux, root and iptables.
-    pub async fn cut_off_from_peers(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.cut(&self.nodes, node, Cut::Peers).await
+    /// Cuts a node off; a cut that it has already is replaced. Processes need Linux, root and
+    /// iptables for it.
+    pub(crate) async fn cut(&self, node: usize, cut: Cut) -> Result<(), ClusterError> {
+        self.partitions.cut(&self.nodes, node, cut).await
     }
 
     /// Ends a node's cut; does nothing when it has none.
-    ///
-    /// # Errors
-    /// The operating system's, or Docker's.
-    pub async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
+    pub(crate) async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
         self.partitions.heal(&self.nodes, node).await
     }
 

@@ -18,10 +18,11 @@ use super::processes::Processes;
 
 /// From whom a node is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It hears nobody and nobody hears it.
+pub(crate) enum Cut {
+    /// Nobody reaches it, clients included, and it reaches nobody.
     Everyone,
-    /// It hears clients, and they hear it: a split brain.
+    /// Clients still reach it: a split brain, in which a primary accepts writes until its own node
+    /// timeout is over.
     Peers,
 }
 

@@ -22,7 +22,7 @@ mod slots;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::cluster::{ClusterError, ClusterUnderTest};
+use super::cluster::{ClusterError, ClusterUnderTest, Cut};
 use super::proxy::Impairment;
 use slots::Moving;
 
@@ -167,12 +167,12 @@ impl Fault {
             Self::CutOff(nodes) => {
                 for &node in nodes {
                     undo.push(Undo::Reconnect(node));
-                    cluster.cut_off(node).await?;
+                    cluster.cut(node, Cut::Everyone).await?;
                 }
             }
             Self::CutOffFromPeers(node) => {
                 undo.push(Undo::Reconnect(*node));
-                cluster.cut_off_from_peers(*node).await?;
+                cluster.cut(*node, Cut::Peers).await?;
             }
             Self::ResetConnections(nodes) => {
                 let command = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
