@@ -101,7 +101,8 @@ fn text(color: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static>
     style.pos(Pos::new(horizontal, vertical))
 }
 
-/// A chart with a caption over the seconds of a run.
+/// A chart with a caption over the seconds of a run. A macro, since the chart's type follows from
+/// its vertical axis.
 macro_rules! chart {
     ($panel:expr, $caption:expr, $timeline:expr, $y:expr) => {{
         let caption = text(SOFT, HPos::Left, VPos::Bottom);
