@@ -21,7 +21,7 @@ use tidegate::model::{
 use tidegate::store::cluster::script::{ChargeScript, Scripts};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, Store};
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec as TestOptions, ClusterUnderTest};
 
 /// The allocator that the binary has.
 #[global_allocator]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::Check;
 use tidegate::model::Source;
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 
 use crate::fleet::{Fleet, PATIENCE, policy, six_nodes, stages};
 

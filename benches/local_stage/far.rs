@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate::Check;
 use tidegate::admission::LocalStage;
 use tidegate::model::Source;
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 use tidegate_chaos::proxy::Impairment;
 
 use crate::fleet::{Fleet, PATIENCE, leased, ms, policy, quantile, six_nodes};

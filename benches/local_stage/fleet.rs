@@ -10,7 +10,7 @@ use tidegate::model::{
     Algorithm, Allowance, CeilingRule, LeaseRule, Micros, Policies, Policy, PolicyName, Source,
 };
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec as TestOptions, ClusterUnderTest};
 
 pub type Node = Arc<Limiter<ClusterStore>>;
 

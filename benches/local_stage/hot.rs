@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::Check;
 use tidegate::admission::LocalStage;
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 
 use crate::fleet::{Fleet, PATIENCE, leased, policy, six_nodes, stages};
 

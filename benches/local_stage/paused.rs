@@ -8,7 +8,7 @@ use tidegate::Check;
 use tidegate::admission::LocalStage;
 use tidegate::model::{Source, Subject, Target};
 use tidegate::store::{ShardId, Store};
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 
 use crate::fleet::{Fleet, Node, ms, policy, quantile, six_nodes};
 

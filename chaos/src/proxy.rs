@@ -4,7 +4,6 @@
 //! bytes, not messages: never drops, repeats or reorders any, since TCP wouldn't either; a lost
 //! packet is what it is to a TCP peer, a pause until the retransmission.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -194,28 +193,24 @@ async fn pump(
 /// One direction of a connection: when what enters it leaves it.
 struct Link {
     last_due: Instant,
-    random: u64,
 }
 
 impl Link {
     fn new() -> Self {
         Self {
             last_due: Instant::now(),
-            random: RandomState::new().hash_one(0) | 1,
         }
     }
 
     /// When a piece that enters `now` comes out; an error when it resets the connection.
     fn due(&mut self, now: Instant, len: usize, link: &Impairment) -> io::Result<Instant> {
-        if self.happens(link.reset_permille) {
+        if happens(link.reset_permille) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         let mut due = now + link.delay;
-        if !link.jitter.is_zero() {
-            due += link.jitter.mul_f64(self.below(1000) as f64 / 1000.0);
-        }
+        due += link.jitter.mul_f64(rand::random());
         let mut losses = 0;
-        while losses < LOSSES_MAX && self.happens(link.loss_permille) {
+        while losses < LOSSES_MAX && happens(link.loss_permille) {
             due += RETRANSMISSION * 2u32.pow(losses);
             losses += 1;
         }
@@ -226,16 +221,8 @@ impl Link {
         self.last_due = due;
         Ok(due)
     }
+}
 
-    fn happens(&mut self, permille: u16) -> bool {
-        permille > 0 && self.below(1000) < u64::from(permille)
-    }
-
-    /// xorshift64 (Marsaglia 2003): which pieces are lost needs no better.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
-    }
+fn happens(permille: u16) -> bool {
+    rand::random_ratio(u32::from(permille.min(1000)), 1000)
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::admission::LocalStage;
 use tidegate::model::Source;
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 use tidegate_chaos::proxy::Impairment;
 
 use crate::support::{Fleet, PATIENCE, at_once, check, eventually, leased, named, policy, start};

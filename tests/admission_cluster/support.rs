@@ -14,7 +14,7 @@ use tidegate::model::{
 use tidegate::store::Store;
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::{Check, Limiter};
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec as TestOptions, ClusterUnderTest};
 
 pub type Node = Arc<Limiter<ClusterStore>>;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate::model::Algorithm;
 use tidegate::store::Store;
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{charge, global, ready, start, target, unready_store};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::ClusterStore;
 use tidegate::store::{ShardEvent, Store};
-use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterSpec as TestOptions, ClusterUnderTest};
 
 use crate::support::{
     charge, dual, eventually, global, primary_of, six_nodes, slot_of, store, subjects_by_shard,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate::model::{Algorithm, Policies};
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{Readiness, ShardEvent, Store, StoreError, StoreErrorKind};
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 
 use crate::support::{
     charge, dual, eventually, global, primary_of, ready, single, six_nodes, start, store,

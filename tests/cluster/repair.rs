@@ -136,7 +136,7 @@ async fn what_was_replicated_or_given_back_stays_as_it_is() {
 
     // Lost now, it comes back without what was given back.
     lose_everything(&cluster, replica, &target).await;
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     fail_over_to(&cluster, &target, primary).await;
     assert_eq!(used(&store, &target).await, 5);
     assert_eq!(store.restored(), 3);

@@ -9,7 +9,7 @@ use tidegate::store::cluster::{
     AddressMap, ClientCertificate, ClusterOptions, ClusterStore, NodeAddress, TlsOptions,
 };
 use tidegate::store::{Readiness, Store, StoreErrorKind};
-use tidegate_chaos::cluster::{ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterSpec as TestOptions, ClusterUnderTest};
 
 use crate::support::{
     charge, eventually, global, ready, single, start, store_with, subjects_by_shard, target, used,

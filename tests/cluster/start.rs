@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate::model::Algorithm;
 use tidegate::store::cluster::{AddressMap, ClusterOptions, ClusterStore, NodeAddress, Resp};
 use tidegate::store::{Readiness, Store, StoreErrorKind};
-use tidegate_chaos::cluster::ClusterOptions as TestOptions;
+use tidegate_chaos::cluster::ClusterSpec as TestOptions;
 
 use crate::support::{
     charge, eventually, global, primary_of, ready, six_nodes, start, store_with, subjects_by_shard,

@@ -10,7 +10,7 @@ use tidegate::model::{
 };
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 use tidegate::store::{CallClock, CallKind, ChargeCall, ChargeRequest, IdOrigin, ShardId, Store};
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec as TestOptions, ClusterUnderTest};
 
 /// Three primaries and three replicas, whole.
 pub async fn six_nodes() -> ClusterUnderTest {

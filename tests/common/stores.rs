@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate::MemoryStore;
 use tidegate::store::Store;
 use tidegate::store::cluster::{ClusterOptions, ClusterStore};
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions as TestOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec as TestOptions, ClusterUnderTest};
 use tokio::runtime::Runtime;
 
 /// A store, and how to run what awaits it.

@@ -19,13 +19,14 @@ use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
 use tokio::task::JoinSet;
 
-use super::aside::{aside, runtime};
+use super::background::{in_background, runtime};
 use super::docker::{self, Subnet, docker};
-use super::loopback::{free_fronts, random};
-use super::node_conf::{Place, node_conf};
-use super::nodes::{address_of, wait_listening};
+use super::loopback::free_proxy_addresses;
+use super::node_conf::{NodeConfig, node_conf};
+use super::spec::NodeAction;
+use super::wait::wait_listening;
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterOptions};
+use super::{ClusterError, ClusterSpec};
 
 const PORT: u16 = 6379;
 /// Where the engine puts containers by itself.
@@ -37,7 +38,8 @@ const RUN: &str =
 /// How long a node that is asked to end may take, in seconds, before it is killed.
 const STOP_SECONDS_MAX: i32 = 30;
 
-type Node = Arc<ContainerAsync<GenericImage>>;
+type Container = ContainerAsync<GenericImage>;
+type Node = Arc<Container>;
 
 /// The nodes' containers and their network.
 #[derive(Debug)]
@@ -45,25 +47,25 @@ pub(crate) struct Containers {
     image: String,
     subnet: Subnet,
     addresses: Vec<SocketAddr>,
-    fronts: Vec<SocketAddr>,
+    proxy_addresses: Vec<SocketAddr>,
     nodes: Vec<Node>,
     watchdog: Watchdog,
 }
 
 impl Containers {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
         require_command_line()?;
-        let name = format!("tidegate-{:016x}", random());
+        let name = format!("tidegate-{:016x}", rand::random::<u64>());
         let watchdog = Watchdog::start(None)?;
         watchdog.undo(&docker::removal_command(&name))?;
-        let count = options.shape.node_count();
-        let fronts = if options.proxied {
-            free_fronts(count, PORT)?
+        let count = spec.shape.node_count();
+        let proxy_addresses = if spec.proxied {
+            free_proxy_addresses(count, PORT)?
         } else {
             Vec::new()
         };
-        let cluster = aside(async move {
+        let cluster = in_background(async move {
             let engine = docker::engine().await?;
             docker::sweep(&engine).await;
             let image = docker::image(&engine).await;
@@ -71,11 +73,11 @@ impl Containers {
             let subnet = docker::create_network(&engine, &name, labels.clone()).await?;
             let mut starting = JoinSet::new();
             for node in 0..count {
-                let place = Place {
+                let config = NodeConfig {
                     bind: Ipv4Addr::UNSPECIFIED.into(),
                     announce: subnet.address(node).into(),
                     port: PORT,
-                    endpoint: fronts.get(node).map(SocketAddr::ip),
+                    endpoint: proxy_addresses.get(node).map(SocketAddr::ip),
                     log_file: None,
                 };
                 let request = GenericImage::new(image.0.clone(), image.1.clone())
@@ -83,7 +85,7 @@ impl Containers {
                     .with_cmd(["-c", RUN])
                     .with_container_name(format!("{name}-{node}"))
                     .with_labels(labels.clone())
-                    .with_copy_to(CONF, node_conf(&options, &place).into_bytes())
+                    .with_copy_to(CONF, node_conf(&spec, &config).into_bytes())
                     .with_host_config_modifier(|host| host.publish_all_ports = Some(false));
                 starting.spawn(start_node(request, node));
             }
@@ -93,7 +95,7 @@ impl Containers {
                     .map(|node| (subnet.address(node), PORT).into())
                     .collect(),
                 nodes: join_network(&engine, &subnet, starting, count).await?,
-                fronts,
+                proxy_addresses,
                 subnet,
                 watchdog,
             })
@@ -109,8 +111,8 @@ impl Containers {
         &self.addresses
     }
 
-    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
-        self.fronts.clone()
+    pub(crate) fn proxy_addresses(&self) -> &[SocketAddr] {
+        &self.proxy_addresses
     }
 
     pub(crate) fn network(&self) -> &str {
@@ -122,73 +124,30 @@ impl Containers {
         &self.image
     }
 
-    pub(crate) async fn start_node(&self, node: usize) -> Result<(), ClusterError> {
+    pub(super) async fn apply(&self, node: usize, action: NodeAction) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
-            let started = container.start().await;
-            started.map_err(|error| docker(format!("starting node {node}"))(&error.to_string()))
+        in_background(async move {
+            let failed = docker(format!("{action:?} of node {node}"));
+            match action {
+                NodeAction::Kill => return kill(&container, node).await,
+                NodeAction::Stop => container.stop_with_timeout(Some(STOP_SECONDS_MAX)).await,
+                NodeAction::Start => container.start().await,
+                NodeAction::Pause => container.pause().await,
+                NodeAction::Resume => container.unpause().await,
+            }
+            .map_err(failed)
         })
         .await?;
-        self.wait_listening(node).await
-    }
-
-    pub(crate) async fn kill_node(&self, node: usize) -> Result<(), ClusterError> {
-        let container = self.node(node)?;
-        aside(async move {
-            let options = KillContainerOptionsBuilder::default()
-                .signal("SIGKILL")
-                .build();
-            let engine = docker::engine().await?;
-            match engine.kill_container(container.id(), Some(options)).await {
-                // It isn't running: that is what was asked for.
-                Err(BollardError::DockerResponseServerError {
-                    status_code: 409, ..
-                })
-                | Ok(()) => {}
-                Err(error) => {
-                    return Err(docker(format!("killing node {node}"))(&error.to_string()));
-                }
-            }
-            // The engine answers before the process has ended and has left the network.
-            while is_running(&container, node).await? {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    pub(crate) async fn stop_node(&self, node: usize) -> Result<(), ClusterError> {
-        let container = self.node(node)?;
-        aside(async move {
-            let stopped = container.stop_with_timeout(Some(STOP_SECONDS_MAX)).await;
-            stopped.map_err(|error| docker(format!("stopping node {node}"))(&error.to_string()))
-        })
-        .await
-    }
-
-    pub(crate) async fn pause_node(&self, node: usize) -> Result<(), ClusterError> {
-        let container = self.node(node)?;
-        aside(async move {
-            let paused = container.pause().await;
-            paused.map_err(|error| docker(format!("pausing node {node}"))(&error.to_string()))
-        })
-        .await
-    }
-
-    pub(crate) async fn resume_node(&self, node: usize) -> Result<(), ClusterError> {
-        let container = self.node(node)?;
-        aside(async move {
-            let resumed = container.unpause().await;
-            resumed.map_err(|error| docker(format!("resuming node {node}"))(&error.to_string()))
-        })
-        .await
+        match action {
+            NodeAction::Start => self.wait_listening(node).await,
+            _ => Ok(()),
+        }
     }
 
     /// Takes the node off the network: nobody reaches it, and it reaches nobody.
     pub(crate) async fn disconnect_node(&self, node: usize) -> Result<(), ClusterError> {
         let (container, subnet) = (self.node(node)?, self.subnet.clone());
-        aside(async move {
+        in_background(async move {
             let network = &subnet.network;
             disconnect(&docker::engine().await?, network, node, container.id()).await
         })
@@ -198,20 +157,19 @@ impl Containers {
     /// Ends [`Containers::disconnect_node`]; the node has its address again.
     pub(crate) async fn reconnect_node(&self, node: usize) -> Result<(), ClusterError> {
         let (container, subnet) = (self.node(node)?, self.subnet.clone());
-        aside(async move { connect(&docker::engine().await?, &subnet, node, container.id()).await })
-            .await
+        in_background(async move {
+            connect(&docker::engine().await?, &subnet, node, container.id()).await
+        })
+        .await
     }
 
     /// The number, on this machine, of a running node's process.
     pub(crate) async fn pid(&self, node: usize) -> Result<Option<u32>, ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
-            let inspected = docker::engine()
-                .await?
-                .inspect_container(container.id(), None)
-                .await;
-            let inspected = inspected
-                .map_err(|error| docker(format!("inspecting node {node}"))(&error.to_string()))?;
+        in_background(async move {
+            let engine = docker::engine().await?;
+            let inspected = engine.inspect_container(container.id(), None).await;
+            let inspected = inspected.map_err(docker(format!("inspecting node {node}")))?;
             let pid = inspected.state.and_then(|state| state.pid).unwrap_or(0);
             Ok(u32::try_from(pid).ok().filter(|&pid| pid > 0))
         })
@@ -221,28 +179,24 @@ impl Containers {
     /// All that the node has logged.
     pub(crate) async fn log(&self, node: usize) -> Result<String, ClusterError> {
         let container = self.node(node)?;
-        aside(async move {
+        in_background(async move {
             let log = container.stdout_to_vec().await;
-            let log = log.map_err(|e| docker(format!("the log of node {node}"))(&e.to_string()))?;
+            let log = log.map_err(docker(format!("reading the log of node {node}")))?;
             Ok(String::from_utf8_lossy(&log).into_owned())
         })
         .await
     }
 
     fn node(&self, node: usize) -> Result<Node, ClusterError> {
-        let container = self.nodes.get(node).cloned();
-        container.ok_or(ClusterError::NoSuchNode {
-            node,
-            count: self.nodes.len(),
-        })
+        ClusterError::no_such_node(self.nodes.get(node), node, self.nodes.len()).cloned()
     }
 
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {
         let container = self.node(node)?;
-        let address = address_of(&self.addresses, node)?;
+        let address = SocketAddr::from((self.subnet.address(node), PORT));
         let ended = || async {
             let container = Arc::clone(&container);
-            let running = aside(async move { is_running(&container, node).await });
+            let running = in_background(async move { is_running(&container, node).await });
             Ok((!running.await?).then(|| "its container has exited".to_owned()))
         };
         wait_listening(node, address, ended, || async {
@@ -272,21 +226,36 @@ impl Drop for Containers {
     }
 }
 
-async fn is_running(
-    container: &ContainerAsync<GenericImage>,
-    node: usize,
-) -> Result<bool, ClusterError> {
+async fn kill(container: &Container, node: usize) -> Result<(), ClusterError> {
+    let options = KillContainerOptionsBuilder::default().signal("SIGKILL");
+    let engine = docker::engine().await?;
+    let killed = engine.kill_container(container.id(), Some(options.build()));
+    match killed.await {
+        // It isn't running: that is what was asked for.
+        Err(BollardError::DockerResponseServerError {
+            status_code: 409, ..
+        })
+        | Ok(()) => {}
+        Err(error) => return Err(docker(format!("killing node {node}"))(error)),
+    }
+    // The engine answers before the process has ended and has left the network.
+    while is_running(container, node).await? {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn is_running(container: &Container, node: usize) -> Result<bool, ClusterError> {
     let running = container.is_running().await;
-    running.map_err(|error| docker(format!("looking at node {node}"))(&error.to_string()))
+    running.map_err(docker(format!("looking at node {node}")))
 }
 
 /// Removes everything; the containers one after the other, as they came: see [`join_network`].
 async fn remove(nodes: Vec<Node>, network: &str) -> Result<(), ClusterError> {
     for node in nodes {
-        let failed = docker("removing a container");
         match Arc::try_unwrap(node) {
-            Ok(container) => container.rm().await.map_err(|e| failed(&e.to_string()))?,
-            Err(_) => return Err(failed("a call still uses the container")),
+            Ok(container) => (container.rm().await).map_err(docker("removing a container"))?,
+            Err(_) => return Err(docker("removing a container")("a call still uses it")),
         }
     }
     docker::remove_network(&docker::engine().await?, network).await
@@ -295,14 +264,14 @@ async fn remove(nodes: Vec<Node>, network: &str) -> Result<(), ClusterError> {
 async fn start_node(
     request: ContainerRequest<GenericImage>,
     node: usize,
-) -> Result<(usize, ContainerAsync<GenericImage>), ClusterError> {
+) -> Result<(usize, Container), ClusterError> {
     let container = request.start().await.map_err(|error| {
         let cure = if error.to_string().contains("pull") {
             "; build an image with cluster/image/build, or name one in TIDEGATE_CLUSTER_IMAGE"
         } else {
             ""
         };
-        docker(format!("starting node {node}"))(&format!("{error}{cure}"))
+        docker(format!("starting node {node}"))(format!("{error}{cure}"))
     })?;
     Ok((node, container))
 }
@@ -314,12 +283,12 @@ async fn start_node(
 async fn join_network(
     engine: &Docker,
     subnet: &Subnet,
-    mut starting: JoinSet<Result<(usize, ContainerAsync<GenericImage>), ClusterError>>,
+    mut starting: JoinSet<Result<(usize, Container), ClusterError>>,
     count: usize,
 ) -> Result<Vec<Node>, ClusterError> {
     let mut nodes: Vec<Option<Node>> = (0..count).map(|_| None).collect();
     while let Some(started) = starting.join_next().await {
-        let started = started.map_err(|error| docker("starting a node")(&error.to_string()))?;
+        let started = started.map_err(docker("starting a node"))?;
         let (node, container) = started?;
         connect(engine, subnet, node, container.id()).await?;
         disconnect(engine, DEFAULT_NETWORK, node, container.id()).await?;
@@ -341,7 +310,7 @@ async fn disconnect(
         force: None,
     };
     let done = engine.disconnect_network(network, request).await;
-    done.map_err(|error| docker(format!("disconnecting node {node}"))(&error.to_string()))
+    done.map_err(docker(format!("disconnecting node {node}")))
 }
 
 async fn connect(
@@ -361,7 +330,7 @@ async fn connect(
         }),
     };
     let done = engine.connect_network(&subnet.network, request).await;
-    done.map_err(|error| docker(format!("connecting node {node}"))(&error.to_string()))
+    done.map_err(docker(format!("connecting node {node}")))
 }
 
 /// The watchdog removes containers by `docker`; without it a killed owner would leave them.
@@ -369,14 +338,12 @@ fn require_command_line() -> Result<(), ClusterError> {
     let mut docker = Command::new("docker");
     docker.arg("--version").stdin(Stdio::null());
     docker.stdout(Stdio::null()).stderr(Stdio::null());
-    match docker.status() {
-        Ok(_) => Ok(()),
-        Err(source) => Err(ClusterError::Program {
-            program: "docker".into(),
-            cure: "Install Docker (Debian: `apt-get install docker.io`), or set \
-                   TIDEGATE_CLUSTER=processes"
-                .into(),
-            source,
-        }),
-    }
+    let started = docker.status().map(drop);
+    started.map_err(|source| ClusterError::Program {
+        program: "docker".into(),
+        cure: "Install Docker (Debian: `apt-get install docker.io`), or set \
+               TIDEGATE_CLUSTER=processes"
+            .into(),
+        source,
+    })
 }

@@ -1,15 +1,12 @@
-//! Makes one cluster of nodes that know nothing of each other, and waits until it is whole.
+//! Makes one cluster of nodes that know nothing of each other, and waits until it is healthy.
 //!
 //! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
 //! returns before the replicas have synced: a primary killed then is never replaced.
 
-use std::time::{Duration, Instant};
-
-use super::{ClusterError, ClusterUnderTest, options::Shape};
+use super::{ClusterError, ClusterUnderTest, spec::Shape};
 use crate::resp::Reply;
 
 const SLOT_COUNT: usize = 16_384;
-const POLL: Duration = Duration::from_millis(20);
 
 /// Gives the slots to the primaries, introduces everyone, and attaches the replicas.
 pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
@@ -41,8 +38,8 @@ pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(
         let id = id.text().unwrap_or_default();
         run(cluster, primaries + replica, &["CLUSTER", "REPLICATE", id]).await?;
     }
-    cluster.wait_whole().await?;
-    wait_fronts(cluster).await
+    cluster.wait_healthy().await?;
+    wait_proxies_announced(cluster).await
 }
 
 async fn run(cluster: &ClusterUnderTest, node: usize, args: &[&str]) -> Result<(), ClusterError> {
@@ -57,19 +54,21 @@ async fn wait_acquainted(cluster: &ClusterUnderTest, count: usize) -> Result<(),
                 let known = view.nodes.iter().filter(|other| other.node.is_some());
                 let known = known.filter(|other| other.linked).count();
                 if known < count {
-                    return Ok(Err(format!("node {node} knows {known} of {count}")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} knows {known} of {count}"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }
 
 /// With proxies: until each node sends clients to them. Gossip spreads the names after the rest.
-async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
-    let fronts = cluster.nodes.fronts().into_iter();
-    let fronts: Vec<_> = fronts.map(|front| front.ip().to_string()).collect();
-    if fronts.is_empty() {
+async fn wait_proxies_announced(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
+    let proxies = cluster.nodes.proxy_addresses().iter();
+    let proxies: Vec<_> = proxies.map(|proxy| proxy.ip().to_string()).collect();
+    if proxies.is_empty() {
         return Ok(());
     }
     cluster
@@ -82,43 +81,14 @@ async fn wait_fronts(cluster: &ClusterUnderTest) -> Result<(), ClusterError> {
                     .filter_map(Reply::array)
                     .flat_map(|e| e.iter().skip(2));
                 let mut endpoints = nodes.filter_map(|node| node.array()?.first());
-                let is_front = |reply: &Reply| fronts.iter().any(|f| reply.text() == Some(f));
-                if let Some(strange) = endpoints.find(|endpoint| !is_front(endpoint)) {
-                    return Ok(Err(format!("node {node} names {strange:?}")));
+                let is_proxy = |reply: &Reply| proxies.iter().any(|p| reply.text() == Some(p));
+                if let Some(strange) = endpoints.find(|endpoint| !is_proxy(endpoint)) {
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} names {strange:?}"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
-}
-
-/// Asks until the answer is `Ok(Ok(()))`; `Ok(Err(_))` says what is there instead. A node that
-/// doesn't answer is waited for like one that isn't ready.
-pub(super) async fn wait_for<F>(
-    what: &str,
-    limit: Duration,
-    mut probe: impl FnMut() -> F,
-) -> Result<(), ClusterError>
-where
-    F: Future<Output = Result<Result<(), String>, ClusterError>>,
-{
-    let begun = Instant::now();
-    loop {
-        let seen = match probe().await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(seen)) => seen,
-            Err(error @ (ClusterError::NoAnswer { .. } | ClusterError::Refused { .. })) => {
-                error.to_string()
-            }
-            Err(error) => return Err(error),
-        };
-        if begun.elapsed() > limit {
-            return Err(ClusterError::TimedOut {
-                what: what.to_owned(),
-                seen,
-                waited: begun.elapsed(),
-            });
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }

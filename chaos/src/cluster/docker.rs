@@ -15,7 +15,7 @@ use testcontainers::bollard::query_parameters::{
 use testcontainers::core::client::docker_client_instance;
 
 use super::ClusterError;
-use super::aside::aside;
+use super::background::in_background;
 use super::owner::{SweepLock, are_gone, host, owners};
 
 /// What every container and network of a cluster under test bears; its value names the cluster.
@@ -31,7 +31,7 @@ const IMAGE_VARIABLE: &str = "TIDEGATE_CLUSTER_IMAGE";
 /// Subnets are asked for again when another cluster was quicker.
 const SUBNET_TRIES_MAX: usize = 20;
 
-/// A client of the engine that answers. To be called within [`aside`] only.
+/// A client of the engine that answers. To be called within [`in_background`] only.
 pub(super) async fn engine() -> Result<Docker, ClusterError> {
     let unsupported = |why: String| ClusterError::Unsupported {
         what: "a cluster of containers".into(),
@@ -60,7 +60,7 @@ fn whole_story(error: &dyn std::error::Error) -> String {
 
 /// Whether clusters of containers can run here at all, without a pull.
 pub(super) async fn usable() -> bool {
-    aside(async {
+    in_background(async {
         let engine = engine().await?;
         match local_image(&engine).await {
             Some(_) => Ok(()),
@@ -117,7 +117,7 @@ pub(super) async fn create_network(
     name: &str,
     labels: HashMap<String, String>,
 ) -> Result<Subnet, ClusterError> {
-    let failed = || docker(format!("creating the network {name}"));
+    let operation = format!("creating the network {name}");
     let mut request = NetworkCreateRequest {
         name: name.to_owned(),
         labels: Some(labels),
@@ -127,9 +127,9 @@ pub(super) async fn create_network(
     for _ in 0..SUBNET_TRIES_MAX {
         request.ipam = None;
         let created = engine.create_network(request.clone()).await;
-        created.map_err(|error| failed()(&error.to_string()))?;
+        created.map_err(docker(&operation))?;
         let network = engine.inspect_network(name, None).await;
-        let network = network.map_err(|error| failed()(&error.to_string()))?;
+        let network = network.map_err(docker(&operation))?;
         remove_network(engine, name).await?;
         let configs = network
             .ipam
@@ -140,7 +140,7 @@ pub(super) async fn create_network(
             let (base, _) = subnet.split_once('/')?;
             base.parse::<Ipv4Addr>().ok()
         });
-        let base = base.ok_or_else(|| failed()("the engine chose no IPv4 range"))?;
+        let base = base.ok_or_else(|| docker(&operation)("the engine chose no IPv4 range"))?;
         request.ipam = Some(Ipam {
             config: Some(vec![IpamConfig {
                 subnet: Some(format!("{base}/24")),
@@ -158,12 +158,12 @@ pub(super) async fn create_network(
             Err(error) => last = error.to_string(),
         }
     }
-    Err(failed()(&last))
+    Err(docker(operation)(last))
 }
 
 pub(super) async fn remove_network(engine: &Docker, name: &str) -> Result<(), ClusterError> {
     let removed = engine.remove_network(name).await;
-    removed.map_err(|error| docker(format!("removing the network {name}"))(&error.to_string()))
+    removed.map_err(docker(format!("removing the network {name}")))
 }
 
 pub(super) async fn remove_container(engine: &Docker, id: &str) -> Result<(), BollardError> {
@@ -199,23 +199,15 @@ pub(super) async fn sweep(engine: &Docker) {
     let filters = HashMap::from([("label", vec![format!("{HOST_LABEL}={}", host())])]);
     let options = ListContainersOptionsBuilder::default().all(true);
     let options = options.filters(&filters).build();
-    for container in engine
-        .list_containers(Some(options))
-        .await
-        .unwrap_or_default()
-    {
+    let containers = engine.list_containers(Some(options)).await;
+    for container in containers.unwrap_or_default() {
         if let (true, Some(id)) = (orphaned(container.labels), container.id) {
             let _ = remove_container(engine, &id).await;
         }
     }
-    let options = ListNetworksOptionsBuilder::default()
-        .filters(&filters)
-        .build();
-    for network in engine
-        .list_networks(Some(options))
-        .await
-        .unwrap_or_default()
-    {
+    let options = ListNetworksOptionsBuilder::default().filters(&filters);
+    let networks = engine.list_networks(Some(options.build())).await;
+    for network in networks.unwrap_or_default() {
         if let (true, Some(name)) = (orphaned(network.labels), network.name) {
             let _ = remove_network(engine, &name).await;
         }
@@ -230,10 +222,10 @@ fn orphaned(labels: Option<HashMap<String, String>>) -> bool {
 }
 
 /// A [`ClusterError::Docker`] for `map_err`.
-pub(super) fn docker(operation: impl Into<String>) -> impl FnOnce(&str) -> ClusterError {
+pub(super) fn docker<E: ToString>(operation: impl Into<String>) -> impl FnOnce(E) -> ClusterError {
     let operation = operation.into();
-    move |message| ClusterError::Docker {
+    move |error| ClusterError::Docker {
         operation,
-        message: message.to_owned(),
+        message: error.to_string(),
     }
 }

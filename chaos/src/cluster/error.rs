@@ -27,7 +27,7 @@ pub enum ClusterError {
         log: String,
     },
     /// A state that was waited for didn't come.
-    #[error("waited {:.1} s in vain for {what}; last seen: {seen}", waited.as_secs_f64())]
+    #[error("gave up waiting for {what} after {:.1} s; last seen: {seen}", waited.as_secs_f64())]
     TimedOut {
         /// What was waited for.
         what: String,
@@ -36,6 +36,9 @@ pub enum ClusterError {
         /// For how long.
         waited: Duration,
     },
+    /// A state that is waited for isn't there yet.
+    #[error("not yet: {0}")]
+    NotYet(String),
     /// A node didn't answer.
     #[error("node {node} didn't answer {command:?}: {source}")]
     NoAnswer {
@@ -103,6 +106,11 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
+    /// A node's own, or that there is no such node.
+    pub(crate) fn no_such_node<T>(own: Option<T>, node: usize, count: usize) -> Result<T, Self> {
+        own.ok_or(Self::NoSuchNode { node, count })
+    }
+
     /// An [`ClusterError::Io`] for `map_err`.
     pub(crate) fn io(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let operation = operation.into();

@@ -3,7 +3,6 @@
 //! Linux answers on all of 127.0.0.0/8, so that nodes can be told apart by address; elsewhere
 //! there is 127.0.0.1 and its ports. Never holds what it found: someone else may be quicker.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use super::ClusterError;
@@ -13,45 +12,34 @@ pub(super) const OWN_ADDRESSES: bool = cfg!(target_os = "linux");
 /// The bus port is the data port and this.
 const BUS_OFFSET: u16 = 10_000;
 /// How often addresses are drawn when the first ones are taken.
-pub(super) const DRAWS_MAX: usize = 50;
+pub(super) const ATTEMPTS_MAX: usize = 50;
 /// A proxy's last octet is its node's and this.
-const FRONT_OFFSET: u8 = 100;
+const PROXY_OFFSET: u8 = 100;
 
 /// Addresses for `count` nodes, whose data and bus ports are free, and for their proxies.
 pub(super) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, ClusterError> {
-    draw(count, |address, draw| {
-        // Below the ports that the system gives to outgoing connections, the bus port too.
-        let port = 10_000 + u16::try_from((draw >> 32) % 12_000).unwrap_or(0);
-        let own = if OWN_ADDRESSES {
-            0
-        } else {
-            u16::from(address.octets()[3])
-        };
-        (
-            if OWN_ADDRESSES {
-                address
-            } else {
-                Ipv4Addr::LOCALHOST
-            },
-            port + own,
-        )
-            .into()
+    draw(count, |address, port| match OWN_ADDRESSES {
+        true => (address, port).into(),
+        false => (Ipv4Addr::LOCALHOST, port + u16::from(address.octets()[3])).into(),
     })
 }
 
 /// Addresses with this port for `count` proxies before nodes that live elsewhere; Linux only.
-pub(super) fn free_fronts(count: usize, port: u16) -> Result<Vec<SocketAddr>, ClusterError> {
+pub(super) fn free_proxy_addresses(
+    count: usize,
+    port: u16,
+) -> Result<Vec<SocketAddr>, ClusterError> {
     let nodes = draw(count, |address, _| (address, port).into())?;
-    Ok(nodes.into_iter().map(front).collect())
+    Ok(nodes.into_iter().map(proxy_of).collect())
 }
 
 /// Where the proxy before a node listens: the same port at an address of its own.
-pub(super) fn front(address: SocketAddr) -> SocketAddr {
+pub(super) fn proxy_of(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) => {
             let [a, b, c, node] = v4.ip().octets();
-            let front = Ipv4Addr::new(a, b, c, node.saturating_add(FRONT_OFFSET));
-            (front, v4.port()).into()
+            let proxy = Ipv4Addr::new(a, b, c, node.saturating_add(PROXY_OFFSET));
+            (proxy, v4.port()).into()
         }
         SocketAddr::V6(_) => address,
     }
@@ -59,14 +47,15 @@ pub(super) fn front(address: SocketAddr) -> SocketAddr {
 
 fn draw(
     count: usize,
-    place: impl Fn(Ipv4Addr, u64) -> SocketAddr,
+    at: impl Fn(Ipv4Addr, u16) -> SocketAddr,
 ) -> Result<Vec<SocketAddr>, ClusterError> {
-    for _ in 0..DRAWS_MAX {
-        let draw = random();
-        let [x, y, ..] = draw.to_le_bytes();
+    for _ in 0..ATTEMPTS_MAX {
+        let (x, y): (u8, u8) = rand::random();
+        // Below the ports that the system gives to outgoing connections, the bus port too.
+        let base_port = rand::random_range(10_000..22_000);
         let addresses: Vec<SocketAddr> = (1..=count)
             .map(|node| u8::try_from(node).unwrap_or(u8::MAX))
-            .map(|node| place(Ipv4Addr::new(127, x.clamp(1, 254), y, node), draw))
+            .map(|node| at(Ipv4Addr::new(127, x.clamp(1, 254), y, node), base_port))
             .collect();
         if addresses.iter().copied().all(is_free) {
             return Ok(addresses);
@@ -74,7 +63,7 @@ fn draw(
     }
     Err(ClusterError::Unsupported {
         what: "finding free ports for the nodes".into(),
-        why: format!("each of {DRAWS_MAX} draws met a port that is taken"),
+        why: format!("each of {ATTEMPTS_MAX} attempts met a port that is taken"),
         cure: "End what listens on the ports 10000 to 32000 or, with containers and proxies, 6379"
             .into(),
     })
@@ -82,13 +71,8 @@ fn draw(
 
 fn is_free(address: SocketAddr) -> bool {
     let bus = SocketAddr::new(address.ip(), address.port().saturating_add(BUS_OFFSET));
-    let front = !OWN_ADDRESSES || TcpListener::bind(front(address)).is_ok();
-    front && TcpListener::bind(address).is_ok() && TcpListener::bind(bus).is_ok()
-}
-
-/// 64 bits that differ between calls and between processes; no secret.
-pub(super) fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    let proxy = !OWN_ADDRESSES || TcpListener::bind(proxy_of(address)).is_ok();
+    proxy && TcpListener::bind(address).is_ok() && TcpListener::bind(bus).is_ok()
 }
 
 #[cfg(test)]
@@ -98,7 +82,10 @@ mod tests {
     #[test]
     fn nodes_and_their_proxies_have_distinct_addresses() {
         let nodes = free_addresses(6).unwrap();
-        let mut all: Vec<_> = nodes.iter().flat_map(|&node| [node, front(node)]).collect();
+        let mut all: Vec<_> = nodes
+            .iter()
+            .flat_map(|&node| [node, proxy_of(node)])
+            .collect();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), if OWN_ADDRESSES { 12 } else { 6 });

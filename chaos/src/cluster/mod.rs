@@ -1,9 +1,9 @@
 //! A cluster under test: real nodes, started for one owner and ended with it.
 //!
 //! ```no_run
-//! # use tidegate_chaos::cluster::{ClusterOptions, ClusterUnderTest};
+//! # use tidegate_chaos::cluster::{ClusterSpec, ClusterUnderTest};
 //! # async fn example() -> Result<(), tidegate_chaos::cluster::ClusterError> {
-//! let cluster = ClusterUnderTest::start(ClusterOptions::default()).await?;
+//! let cluster = ClusterUnderTest::start(ClusterSpec::default()).await?;
 //! println!("tidegate serve --redis {}", cluster.redis_url());
 //! let primary = cluster.primary_of("tg:{key-1}:video_top:g").await?;
 //! cluster.run(primary, &["INFO", "commandstats"]).await?;
@@ -15,7 +15,8 @@
 //! replica of `i`; after a failover ask [`ClusterUnderTest::primary_of`] or a
 //! [`ClusterUnderTest::view`]. Never serves anyone else: nothing here is meant for production.
 
-mod aside;
+mod background;
+mod client;
 mod containers;
 mod create;
 mod docker;
@@ -25,33 +26,36 @@ mod loopback;
 mod node_conf;
 mod nodes;
 mod observe;
-mod options;
 mod owner;
 mod partition;
 mod processes;
+mod spec;
 mod view;
+mod wait;
 mod watchdog;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub(crate) use client::NodeClient;
 pub use error::ClusterError;
 pub use kind::ClusterKind;
-pub use options::ClusterOptions;
+pub(crate) use partition::Cut;
+pub use spec::ClusterSpec;
 pub use view::{ClusterView, NodeView};
 
 use super::proxy::Proxy;
-use create::wait_for;
-use nodes::{Nodes, address_of};
-use options::Shape;
-use partition::{Cut, Partitions};
+use nodes::Nodes;
+use partition::Partitions;
+use spec::{NodeAction, Shape};
+use wait::wait_for;
 
 /// A running cluster (or a single node). Dropped, it ends and leaves nothing, also when its owner
 /// panics or is killed.
 #[derive(Debug)]
 pub struct ClusterUnderTest {
     shape: Shape,
-    password: Option<String>,
+    client: NodeClient,
     start_timeout: Duration,
     kind: ClusterKind,
     partitions: Partitions,
@@ -65,14 +69,19 @@ impl ClusterUnderTest {
     ///
     /// # Errors
     /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
-    pub async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
-        let kind = kind::resolve(&options).await?;
-        let (shape, start_timeout) = (options.shape, options.start_timeout);
-        let password = options.password.clone();
-        let nodes = Nodes::start(kind, options).await?;
+    pub async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
+        let kind = kind::resolve(&spec).await?;
+        let (shape, start_timeout) = (spec.shape, spec.start_timeout);
+        let password = spec.password.clone();
+        let nodes = Nodes::start(kind, spec).await?;
+        let client = NodeClient {
+            addresses: nodes.addresses().to_vec(),
+            user: None,
+            password,
+        };
         let mut cluster = Self {
             shape,
-            password,
+            client,
             start_timeout,
             kind,
             partitions: Partitions::new(),
@@ -128,7 +137,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// [`ClusterError::NoSuchNode`].
     pub fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
-        address_of(self.nodes.addresses(), node)
+        self.client.address(node)
     }
 
     /// Where clients are to reach a node: its proxy if there is one, else
@@ -143,7 +152,7 @@ impl ClusterUnderTest {
         }
     }
 
-    /// The proxy before a node, in a cluster that was started with [`ClusterOptions::proxied`].
+    /// The proxy before a node, in a cluster that was started with [`ClusterSpec::proxied`].
     ///
     /// # Errors
     /// [`ClusterError::Unsupported`] without proxies, [`ClusterError::NoSuchNode`].
@@ -154,7 +163,7 @@ impl ClusterUnderTest {
             .ok_or_else(|| ClusterError::Unsupported {
                 what: "impairing the link to a node".into(),
                 why: "no proxy stands before the nodes".into(),
-                cure: "Start the cluster with ClusterOptions::proxied(true)".into(),
+                cure: "Start the cluster with ClusterSpec::proxied(true)".into(),
             })
     }
 
@@ -175,7 +184,7 @@ impl ClusterUnderTest {
     }
 
     fn url(&self, address: SocketAddr) -> String {
-        match &self.password {
+        match self.password() {
             Some(password) => format!("redis://:{password}@{address}"),
             None => format!("redis://{address}"),
         }
@@ -186,8 +195,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn kill(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.kill(node).await
+        self.nodes.apply(node, NodeAction::Kill).await
     }
 
     /// Has a node end in order (SIGTERM), as a service manager does, and waits for that.
@@ -195,18 +203,16 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's, or [`ClusterError::TimedOut`] after 30 s.
     pub async fn stop(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.stop(node).await
+        self.nodes.apply(node, NodeAction::Stop).await
     }
 
     /// Starts a node that was killed or stopped: the same address, and what it had persisted.
-    /// Returns when it listens; [`ClusterUnderTest::wait_whole`] waits for the rest.
+    /// Returns when it listens; [`ClusterUnderTest::wait_healthy`] waits for the rest.
     ///
     /// # Errors
     /// As [`ClusterUnderTest::start`].
     pub async fn restart(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.restart(node).await
+        self.nodes.apply(node, NodeAction::Start).await
     }
 
     /// Freezes a node: connections stay, new ones are accepted by the kernel, nothing is answered.
@@ -214,8 +220,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn pause(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.pause(node).await
+        self.nodes.apply(node, NodeAction::Pause).await
     }
 
     /// Ends a pause.
@@ -223,33 +228,18 @@ impl ClusterUnderTest {
     /// # Errors
     /// The operating system's.
     pub async fn resume(&self, node: usize) -> Result<(), ClusterError> {
-        self.address(node)?;
-        self.nodes.resume(node).await
+        self.nodes.apply(node, NodeAction::Resume).await
     }
 
-    /// Cuts a node off from everyone, clients included. A cut that it has already is replaced.
-    ///
-    /// # Errors
-    /// [`ClusterError::Unsupported`]: processes need Linux, root and iptables for it.
-    pub async fn cut_off(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.cut(&self.nodes, node, Cut::Everyone).await
-    }
-
-    /// Cuts a node off from all other nodes, while clients still reach it: a split brain, in which
-    /// a primary accepts writes until its own node timeout is over.
-    ///
-    /// # Errors
-    /// [`ClusterError::Unsupported`]: it needs Linux, root and iptables.
-    pub async fn cut_off_from_peers(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.cut(&self.nodes, node, Cut::Peers).await
+    /// Cuts a node off; a cut that it has already is replaced. Processes need Linux, root and
+    /// iptables for it.
+    pub(crate) async fn cut(&self, node: usize, cut: Cut) -> Result<(), ClusterError> {
+        self.partitions.cut(&self.nodes, node, cut).await
     }
 
     /// Ends a node's cut; does nothing when it has none.
-    ///
-    /// # Errors
-    /// The operating system's, or Docker's.
-    pub async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
-        self.partitions.mend(&self.nodes, node).await
+    pub(crate) async fn reconnect(&self, node: usize) -> Result<(), ClusterError> {
+        self.partitions.heal(&self.nodes, node).await
     }
 
     /// All that a node has logged, for a report or a test's message.
@@ -260,11 +250,15 @@ impl ClusterUnderTest {
         self.nodes.log(node).await
     }
 
-    pub(super) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
+    pub(crate) fn client(&self) -> &NodeClient {
+        &self.client
     }
 
-    /// Asks until the answer is `Ok(Ok(()))`, for 30 s at most; `Ok(Err(_))` says what is there
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.client.password.as_deref()
+    }
+
+    /// Asks until the answer is `Ok`, for 30 s at most; [`ClusterError::NotYet`] says what is there
     /// instead. A node that doesn't answer is waited for like one that isn't ready.
     ///
     /// # Errors
@@ -275,7 +269,7 @@ impl ClusterUnderTest {
         probe: impl FnMut() -> F,
     ) -> Result<(), ClusterError>
     where
-        F: Future<Output = Result<Result<(), String>, ClusterError>>,
+        F: Future<Output = Result<(), ClusterError>>,
     {
         wait_for(what, self.start_timeout, probe).await
     }
@@ -284,11 +278,12 @@ impl ClusterUnderTest {
 /// One before each node, unimpaired; none where none were asked for.
 async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
     let mut proxies = Vec::new();
-    for (front, upstream) in nodes.fronts().into_iter().zip(nodes.addresses().to_vec()) {
-        let started = aside::aside(async move {
-            let started = Proxy::start(front, upstream).await;
+    let upstreams = nodes.addresses().iter().copied();
+    for (address, upstream) in nodes.proxy_addresses().iter().copied().zip(upstreams) {
+        let started = background::in_background(async move {
+            let started = Proxy::start(address, upstream).await;
             started.map_err(ClusterError::io(format!(
-                "listening on {front} for a proxy"
+                "listening on {address} for a proxy"
             )))
         });
         proxies.push(started.await?);

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::options::Shape;
+use super::spec::Shape;
 use super::{ClusterError, ClusterUnderTest, ClusterView};
-use crate::resp::{Connection, Reply};
+use crate::resp::{NodeConnection, Reply};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a look at all nodes, of which some may be dead: to connect, and again to answer.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Where all nodes are asked, of which some may be dead: to connect, and again to answer.
+const ALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl ClusterUnderTest {
     /// Runs one command on one node, over a connection of its own, without following redirects.
@@ -21,37 +19,15 @@ impl ClusterUnderTest {
     /// [`ClusterError::NoAnswer`] (within 1 s to connect, 5 s to answer), or
     /// [`ClusterError::Refused`] with the node's error reply.
     pub async fn run(&self, node: usize, args: &[&str]) -> Result<Reply, ClusterError> {
-        let mut connection = self.connect(node).await?;
-        let reply = connection.command(args).await;
-        match reply.map_err(no_answer(node, args))? {
-            Reply::Error(message) => Err(ClusterError::Refused {
-                node,
-                command: args.join(" "),
-                message,
-            }),
-            reply => Ok(reply),
-        }
+        self.client.run(node, args).await
     }
 
     /// Opens a connection to a node, authenticated where the cluster has a password.
     ///
     /// # Errors
     /// [`ClusterError::NoAnswer`] or [`ClusterError::Refused`].
-    pub async fn connect(&self, node: usize) -> Result<Connection, ClusterError> {
-        let address = self.address(node)?;
-        let connection = Connection::open(address, CONNECT_TIMEOUT, REPLY_TIMEOUT).await;
-        let mut connection = connection.map_err(no_answer(node, &["connect"]))?;
-        if let Some(password) = &self.password {
-            let reply = connection.command(&["AUTH", password]).await;
-            if let Reply::Error(message) = reply.map_err(no_answer(node, &["AUTH"]))? {
-                return Err(ClusterError::Refused {
-                    node,
-                    command: "AUTH".into(),
-                    message,
-                });
-            }
-        }
-        Ok(connection)
+    pub async fn connect(&self, node: usize) -> Result<NodeConnection, ClusterError> {
+        self.client.connect(node).await
     }
 
     /// The cluster as that node sees it.
@@ -59,14 +35,7 @@ impl ClusterUnderTest {
     /// # Errors
     /// As [`ClusterUnderTest::run`].
     pub async fn view(&self, node: usize) -> Result<ClusterView, ClusterError> {
-        let args = ["CLUSTER", "NODES"];
-        let reply = self.run(node, &args).await?;
-        let text = reply.text().unwrap_or_default();
-        ClusterView::parse(text, self.nodes.addresses()).ok_or_else(|| ClusterError::Unexpected {
-            node,
-            command: args.join(" "),
-            reply: format!("{reply:?}"),
-        })
+        self.client.view(node).await
     }
 
     /// A field of `INFO` or `CLUSTER INFO`: `info(0, &["INFO", "replication"], "role")`.
@@ -118,7 +87,7 @@ impl ClusterUnderTest {
         let mut best: Option<(u64, usize)> = None;
         for reply in self.ask_all(&["CLUSTER", "NODES"]).await {
             let text = reply.text().unwrap_or_default();
-            let view = ClusterView::parse(text, self.nodes.addresses());
+            let view = ClusterView::parse(text, &self.client.addresses);
             let nodes = view.into_iter().flat_map(|view| view.nodes);
             let claims = nodes.filter(|claim| claim.owns(slot));
             best = best.max(claims.filter_map(|c| Some((c.config_epoch, c.node?))).max());
@@ -130,16 +99,12 @@ impl ClusterUnderTest {
     /// Asks all nodes at once and gives what came within a second, errors left out.
     async fn ask_all(&self, args: &[&str]) -> Vec<Reply> {
         let mut asking = JoinSet::new();
-        for &address in self.nodes.addresses() {
+        for node in 0..self.node_count() {
             let args: Vec<String> = args.iter().copied().map(str::to_owned).collect();
-            let password = self.password.clone();
+            let client = self.client.clone();
             asking.spawn(async move {
-                let opened = Connection::open(address, LOOK_TIMEOUT, LOOK_TIMEOUT).await;
-                let mut connection = opened.ok()?;
-                if let Some(password) = &password {
-                    connection.command(&["AUTH", password]).await.ok()?;
-                }
-                connection.command(&args).await.ok()
+                let opened = client.connect_within(node, ALL_TIMEOUT, ALL_TIMEOUT).await;
+                opened.ok()?.command(&args).await.ok()
             });
         }
         let replies = asking.join_all().await.into_iter().flatten();
@@ -148,32 +113,33 @@ impl ClusterUnderTest {
             .collect()
     }
 
-    /// Waits (30 s at most) until the cluster is whole: every node answers, says
+    /// Waits (30 s at most) until the cluster is healthy: every node answers, says
     /// `cluster_state:ok`, links and trusts all others; all slots are owned, and all nodes agree
     /// by whom; every replica's link to its primary is up.
     ///
     /// # Errors
     /// [`ClusterError::TimedOut`] with what is missing.
-    pub async fn wait_whole(&self) -> Result<(), ClusterError> {
+    pub async fn wait_healthy(&self) -> Result<(), ClusterError> {
         if self.shape == Shape::Single {
             return self.run(0, &["PING"]).await.map(drop);
         }
-        self.wait_for("a whole cluster", || self.wholeness()).await
+        self.wait_for("a healthy cluster", || self.health()).await
     }
 
-    /// `Ok(Err(_))` names the first thing that isn't whole.
-    async fn wholeness(&self) -> Result<Result<(), String>, ClusterError> {
+    async fn health(&self) -> Result<(), ClusterError> {
         let mut owners: Option<Vec<(String, usize)>> = None;
         for node in 0..self.node_count() {
             let state = self
                 .info(node, &["CLUSTER", "INFO"], "cluster_state")
                 .await?;
             if state != "ok" {
-                return Ok(Err(format!("node {node} says cluster_state:{state}")));
+                return Err(ClusterError::NotYet(format!(
+                    "node {node} says cluster_state:{state}"
+                )));
             }
             let view = self.view(node).await?;
-            if let Err(missing) = whole_view(&view, self.node_count()) {
-                return Ok(Err(format!("node {node} {missing}")));
+            if let Err(missing) = check_view(&view, self.node_count()) {
+                return Err(ClusterError::NotYet(format!("node {node} {missing}")));
             }
             let primaries = view.nodes.iter().filter(|other| other.primary);
             let mut seen: Vec<_> = primaries
@@ -181,21 +147,25 @@ impl ClusterUnderTest {
                 .collect();
             seen.sort();
             if owners.get_or_insert_with(|| seen.clone()) != &seen {
-                return Ok(Err(format!("node {node} sees other primaries than node 0")));
+                return Err(ClusterError::NotYet(format!(
+                    "node {node} sees other primaries than node 0"
+                )));
             }
             if view.myself().is_some_and(|myself| !myself.primary) {
                 let args = ["INFO", "replication"];
                 let link = self.info(node, &args, "master_link_status").await?;
                 if link != "up" {
-                    return Ok(Err(format!("node {node} says master_link_status:{link}")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} says master_link_status:{link}"
+                    )));
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
-fn whole_view(view: &ClusterView, count: usize) -> Result<(), String> {
+fn check_view(view: &ClusterView, count: usize) -> Result<(), String> {
     let known = view.nodes.iter().filter(|other| other.node.is_some());
     let sound = known.filter(|o| o.linked && !o.failed && !o.suspected);
     let (sound, slots) = sound.fold((0, 0), |(n, slots), o| (n + 1, slots + o.slot_count()));
@@ -212,17 +182,6 @@ fn nobody_knows(what: String) -> ClusterError {
     ClusterError::TimedOut {
         what,
         seen: "no node that answers knows it".into(),
-        waited: LOOK_TIMEOUT * 2,
-    }
-}
-
-fn no_answer<'a>(
-    node: usize,
-    args: &'a [&'a str],
-) -> impl FnOnce(std::io::Error) -> ClusterError + 'a {
-    move |source| ClusterError::NoAnswer {
-        node,
-        command: args.join(" "),
-        source,
+        waited: ALL_TIMEOUT * 2,
     }
 }

@@ -34,7 +34,7 @@ fn owner(pid: u32) -> String {
 /// Whether the owner that [`owner`] named is no more.
 fn is_gone(name: &str) -> bool {
     let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
-    // Without /proc nobody can be told from a successor, so everyone is held for alive.
+    // Without /proc nobody can be told from a successor, so every owner is taken for alive.
     Path::new("/proc/self/stat").exists()
         && pid.is_some_and(|pid| name.ends_with('-') || owner(pid) != name)
 }

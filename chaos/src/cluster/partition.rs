@@ -5,23 +5,24 @@
 //! that isn't of the cluster's own chain or namespace.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::process::Command;
 
-use super::loopback::{OWN_ADDRESSES, random};
-use super::nodes::{Nodes, address_of};
+use super::ClusterError;
+use super::loopback::OWN_ADDRESSES;
+use super::nodes::Nodes;
 use super::processes::Processes;
-use super::{ClusterError, containers::Containers};
 
 /// From whom a node is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It hears nobody and nobody hears it.
+pub(crate) enum Cut {
+    /// Nobody reaches it, clients included, and it reaches nobody.
     Everyone,
-    /// It hears clients, and they hear it: a split brain.
+    /// Clients still reach it: a split brain, in which a primary accepts writes until its own node
+    /// timeout is over.
     Peers,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Partitions {
 impl Partitions {
     pub(super) fn new() -> Self {
         Self {
-            chain: format!("TIDEGATE-{:016x}", random()),
+            chain: format!("TIDEGATE-{:016x}", rand::random::<u64>()),
             cuts: Mutex::default(),
             chained: tokio::sync::Mutex::default(),
         }
@@ -49,44 +50,42 @@ impl Partitions {
         node: usize,
         cut: Cut,
     ) -> Result<(), ClusterError> {
-        address_of(nodes.addresses(), node)?;
-        self.mend(nodes, node).await?;
-        match nodes {
-            Nodes::Processes(processes) => {
+        nodes.address(node)?;
+        self.heal(nodes, node).await?;
+        match (nodes, cut) {
+            (Nodes::Processes(processes), _) => {
                 self.require_chain(processes).await?;
-                for rule in rules(nodes, node, cut) {
-                    iptables(None, &[&["-A", &self.chain], &words(&rule)[..]].concat()).await?;
+                for packets in packets(nodes, node, cut) {
+                    iptables(None, &format!("-A {} {packets} -j DROP", self.chain)).await?;
                 }
             }
-            Nodes::Containers(containers) => match cut {
-                Cut::Everyone => containers.disconnect_node(node).await?,
-                Cut::Peers => {
-                    for (from, to) in pairs(nodes, node) {
-                        let chain = if to == address_of(nodes.addresses(), node)?.ip() {
-                            "INPUT"
-                        } else {
-                            "OUTPUT"
-                        };
-                        let rule = drop_rule(Some(from), Some(to));
-                        let args = [&["-A", chain], &words(&rule)[..]].concat();
-                        iptables(Some(namespace(containers, node).await?), &args).await?;
-                    }
+            (Nodes::Containers(containers), Cut::Everyone) => {
+                containers.disconnect_node(node).await?;
+            }
+            (Nodes::Containers(containers), Cut::Peers) => {
+                let pid = containers.pid(node).await?;
+                let pid = pid.ok_or_else(|| {
+                    unsupported(format!("node {node} isn't running"), "Start it first")
+                })?;
+                for peer in peers(nodes, node) {
+                    iptables(Some(pid), &format!("-A INPUT -s {peer} -j DROP")).await?;
+                    iptables(Some(pid), &format!("-A OUTPUT -d {peer} -j DROP")).await?;
                 }
-            },
+            }
         }
         self.cuts().insert(node, cut);
         Ok(())
     }
 
     /// Ends a node's cut, if it has one.
-    pub(super) async fn mend(&self, nodes: &Nodes, node: usize) -> Result<(), ClusterError> {
+    pub(super) async fn heal(&self, nodes: &Nodes, node: usize) -> Result<(), ClusterError> {
         let Some(cut) = self.cuts().remove(&node) else {
             return Ok(());
         };
         match (nodes, cut) {
             (Nodes::Processes(_), _) => {
-                for rule in rules(nodes, node, cut) {
-                    iptables(None, &[&["-D", &self.chain], &words(&rule)[..]].concat()).await?;
+                for packets in packets(nodes, node, cut) {
+                    iptables(None, &format!("-D {} {packets} -j DROP", self.chain)).await?;
                 }
                 Ok(())
             }
@@ -94,7 +93,7 @@ impl Partitions {
             (Nodes::Containers(containers), Cut::Peers) => {
                 // A node that has ended took its namespace, and the rules, with it.
                 if let Some(pid) = containers.pid(node).await? {
-                    iptables(Some(pid), &["-F"]).await?;
+                    iptables(Some(pid), "-F").await?;
                 }
                 Ok(())
             }
@@ -119,70 +118,40 @@ impl Partitions {
         }
         let chain = &self.chain;
         // Whether iptables works at all is found out before anything is promised.
-        iptables(None, &["-L", "INPUT", "-n"]).await?;
+        iptables(None, "-L INPUT -n").await?;
         processes.undo(&format!(
             "PATH=$PATH:/usr/sbin:/sbin; iptables -w 5 -D INPUT -j {chain}; \
              iptables -w 5 -F {chain}; iptables -w 5 -X {chain}"
         ))?;
-        iptables(None, &["-N", chain]).await?;
-        iptables(None, &["-I", "INPUT", "-j", chain]).await?;
+        iptables(None, &format!("-N {chain}")).await?;
+        iptables(None, &format!("-I INPUT -j {chain}")).await?;
         *chained = true;
         Ok(())
     }
 }
 
-async fn namespace(containers: &Containers, node: usize) -> Result<u32, ClusterError> {
-    let pid = containers.pid(node).await?;
-    pid.ok_or_else(|| unsupported(format!("node {node} isn't running"), "Start it first"))
-}
-
-/// The rules of a cut between processes. Clients' packets come from 127.0.0.1, a node's from its
-/// own address.
-fn rules(nodes: &Nodes, node: usize, cut: Cut) -> Vec<Vec<String>> {
+/// The packets that a cut between processes drops. Clients' come from 127.0.0.1, a node's from
+/// its own address.
+fn packets(nodes: &Nodes, node: usize, cut: Cut) -> Vec<String> {
+    let Some(own) = nodes.addresses().get(node).map(SocketAddr::ip) else {
+        return Vec::new();
+    };
     match cut {
-        Cut::Peers => pairs(nodes, node)
-            .into_iter()
-            .map(|(from, to)| drop_rule(Some(from), Some(to)))
+        Cut::Everyone => vec![format!("-s {own}"), format!("-d {own}")],
+        Cut::Peers => peers(nodes, node)
+            .flat_map(|peer| [format!("-s {own} -d {peer}"), format!("-s {peer} -d {own}")])
             .collect(),
-        Cut::Everyone => match nodes.addresses().get(node) {
-            Some(own) => vec![
-                drop_rule(Some(own.ip()), None),
-                drop_rule(None, Some(own.ip())),
-            ],
-            None => Vec::new(),
-        },
     }
 }
 
-/// Sources and destinations between a node and each of its peers, both ways.
-fn pairs(nodes: &Nodes, node: usize) -> Vec<(IpAddr, IpAddr)> {
-    let addresses = nodes.addresses();
-    let Some(own) = addresses.get(node) else {
-        return Vec::new();
-    };
-    let peers = addresses.iter().filter(|peer| *peer != own);
-    peers
-        .flat_map(|peer| [(own.ip(), peer.ip()), (peer.ip(), own.ip())])
-        .collect()
-}
-
-fn drop_rule(from: Option<IpAddr>, to: Option<IpAddr>) -> Vec<String> {
-    let from = from
-        .into_iter()
-        .flat_map(|ip| ["-s".to_owned(), ip.to_string()]);
-    let to = to
-        .into_iter()
-        .flat_map(|ip| ["-d".to_owned(), ip.to_string()]);
-    let target = ["-j", "DROP"].map(str::to_owned);
-    from.chain(to).chain(target).collect()
-}
-
-fn words(rule: &[String]) -> Vec<&str> {
-    rule.iter().map(String::as_str).collect()
+fn peers(nodes: &Nodes, node: usize) -> impl Iterator<Item = IpAddr> {
+    let addresses = nodes.addresses().iter().enumerate();
+    let peers = addresses.filter(move |(peer, _)| *peer != node);
+    peers.map(|(_, address)| address.ip())
 }
 
 /// Runs iptables here, or in the network namespace of a process.
-async fn iptables(namespace: Option<u32>, args: &[&str]) -> Result<(), ClusterError> {
+async fn iptables(namespace: Option<u32>, words: &str) -> Result<(), ClusterError> {
     let mut command = match namespace {
         None => Command::new("iptables"),
         Some(pid) => {
@@ -194,16 +163,16 @@ async fn iptables(namespace: Option<u32>, args: &[&str]) -> Result<(), ClusterEr
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     // Waits for the lock that other tests hold for a moment.
-    command.args(["-w", "5"]).args(args).stdin(Stdio::null());
-    let output = command
-        .output()
-        .await
-        .map_err(|source| ClusterError::Program {
-            program: "iptables".into(),
-            cure: "Install it (Debian: `apt-get install iptables`); tests/run does so by itself"
-                .into(),
-            source,
-        })?;
+    command
+        .args(["-w", "5"])
+        .args(words.split(' '))
+        .stdin(Stdio::null());
+    let output = command.output().await;
+    let output = output.map_err(|source| ClusterError::Program {
+        program: "iptables".into(),
+        cure: "Install it (Debian: `apt-get install iptables`); tests/run does so by itself".into(),
+        source,
+    })?;
     if output.status.success() {
         return Ok(());
     }

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::loopback::{DRAWS_MAX, free_addresses, front, random};
-use super::node_conf::{Place, node_conf};
-use super::nodes::{address_of, last_lines, wait_listening};
+use super::loopback::{ATTEMPTS_MAX, free_addresses, proxy_of};
+use super::node_conf::{NodeConfig, node_conf};
 use super::owner::{SweepLock, are_gone, owners};
+use super::spec::NodeAction;
+use super::wait::{last_lines, wait_listening};
 use super::watchdog::Watchdog;
-use super::{ClusterError, ClusterOptions};
+use super::{ClusterError, ClusterSpec};
 
 const LOG_FILE: &str = "node.log";
 const OWNER_FILE: &str = "owners";
@@ -26,16 +27,17 @@ const DIR_PREFIX: &str = "tidegate-cluster-";
 /// The nodes' processes, and the folder that holds their files.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    options: ClusterOptions,
+    spec: ClusterSpec,
     dir: PathBuf,
     addresses: Vec<SocketAddr>,
+    proxy_addresses: Vec<SocketAddr>,
     children: Mutex<Vec<Option<Child>>>,
     watchdog: Watchdog,
 }
 
 impl Processes {
     /// Starts all nodes; they answer, but know nothing of each other yet.
-    pub(crate) async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub(crate) async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
         sweep(&std::env::temp_dir()).await;
         let dir = make_dir()?;
         let watchdog = Watchdog::start(Some(&dir))?;
@@ -43,17 +45,21 @@ impl Processes {
             .map_err(ClusterError::io("writing who owns the cluster"))?;
         let mut nodes = Self {
             watchdog,
-            children: Mutex::new((0..options.shape.node_count()).map(|_| None).collect()),
+            children: Mutex::new((0..spec.shape.node_count()).map(|_| None).collect()),
             addresses: Vec::new(),
+            proxy_addresses: Vec::new(),
             dir,
-            options,
+            spec,
         };
-        for draw in 1.. {
-            nodes.addresses = free_addresses(nodes.options.shape.node_count())?;
+        for attempt in 1.. {
+            nodes.addresses = free_addresses(nodes.spec.shape.node_count())?;
+            if nodes.spec.proxied {
+                nodes.proxy_addresses = nodes.addresses.iter().copied().map(proxy_of).collect();
+            }
             match nodes.start_all().await {
                 // Someone was quicker.
                 Err(ClusterError::NodeEnded { log, .. })
-                    if log.contains("Address already in use") && draw < DRAWS_MAX =>
+                    if log.contains("Address already in use") && attempt < ATTEMPTS_MAX =>
                 {
                     nodes.end_all();
                 }
@@ -74,15 +80,11 @@ impl Processes {
 
     /// What runs in the processes.
     pub(crate) fn program(&self) -> &Path {
-        &self.options.program
+        &self.spec.program
     }
 
-    pub(crate) fn fronts(&self) -> Vec<SocketAddr> {
-        let addresses = self.addresses.iter().copied();
-        addresses
-            .filter(|_| self.options.proxied)
-            .map(front)
-            .collect()
+    pub(crate) fn proxy_addresses(&self) -> &[SocketAddr] {
+        &self.proxy_addresses
     }
 
     /// The folder of a node: configuration, log, and what it persists.
@@ -100,35 +102,39 @@ impl Processes {
         Ok(())
     }
 
-    /// Starts a node that has ended; it listens when this returns.
-    pub(crate) async fn start_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.spawn(node)?;
-        self.wait_listening(node).await
+    pub(super) async fn apply(&self, node: usize, action: NodeAction) -> Result<(), ClusterError> {
+        match action {
+            NodeAction::Kill => self.kill(node),
+            NodeAction::Stop => self.stop(node).await,
+            NodeAction::Start => {
+                self.spawn(node)?;
+                self.wait_listening(node).await
+            }
+            NodeAction::Pause => self.signal(node, Signal::STOP).map(drop),
+            NodeAction::Resume => self.signal(node, Signal::CONT).map(drop),
+        }
     }
 
-    /// Ends a node at once, and what it hadn't sent or written is lost.
-    pub(crate) fn kill_node(&self, node: usize) -> Result<(), ClusterError> {
+    fn kill(&self, node: usize) -> Result<(), ClusterError> {
         let mut children = self.children();
-        let Some(child) = children.get_mut(node).and_then(Option::as_mut) else {
+        let Some(slot) = children.get_mut(node) else {
             return Ok(());
         };
+        let Some(child) = slot else { return Ok(()) };
         let pid = child.id();
-        child
-            .kill()
-            .and_then(|()| child.wait())
-            .map_err(ClusterError::io(format!("killing node {node}")))?;
-        self.forget(&mut children, node);
+        let killed = child.kill().and_then(|()| child.wait());
+        killed.map_err(ClusterError::io(format!("killing node {node}")))?;
+        *slot = None;
         self.watchdog.forget(pid)
     }
 
-    /// Asks a node to end, as a service manager does, and waits for it.
-    pub(crate) async fn stop_node(&self, node: usize) -> Result<(), ClusterError> {
+    async fn stop(&self, node: usize) -> Result<(), ClusterError> {
         let Some(pid) = self.signal(node, Signal::TERM)? else {
             return Ok(());
         };
         let begun = Instant::now();
         while self.ended(node)?.is_none() {
-            if begun.elapsed() > self.options.start_timeout {
+            if begun.elapsed() > self.spec.start_timeout {
                 return Err(ClusterError::TimedOut {
                     what: format!("node {node} to end after SIGTERM"),
                     seen: last_lines(&self.log(node)),
@@ -137,18 +143,10 @@ impl Processes {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.forget(&mut self.children(), node);
+        if let Some(slot) = self.children().get_mut(node) {
+            *slot = None;
+        }
         self.watchdog.forget(pid)
-    }
-
-    /// Freezes a node: the kernel goes on accepting connections for it.
-    pub(crate) fn pause_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.signal(node, Signal::STOP).map(drop)
-    }
-
-    /// Ends [`Processes::pause_node`].
-    pub(crate) fn resume_node(&self, node: usize) -> Result<(), ClusterError> {
-        self.signal(node, Signal::CONT).map(drop)
     }
 
     /// The process number of a node that was started and not ended by us.
@@ -167,12 +165,6 @@ impl Processes {
 
     fn children(&self) -> std::sync::MutexGuard<'_, Vec<Option<Child>>> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn forget(&self, children: &mut [Option<Child>], node: usize) {
-        if let Some(place) = children.get_mut(node) {
-            *place = None;
-        }
     }
 
     fn signal(&self, node: usize, signal: Signal) -> Result<Option<u32>, ClusterError> {
@@ -203,13 +195,13 @@ impl Processes {
         std::fs::create_dir_all(&dir)
             .and_then(|()| std::fs::write(&conf, text))
             .map_err(ClusterError::io(format!("writing {}", conf.display())))?;
-        let mut command = Command::new(&self.options.program);
+        let mut command = Command::new(&self.spec.program);
         command.arg(&conf).current_dir(&dir).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.spawn().map_err(|source| ClusterError::Program {
-            program: self.options.program.display().to_string(),
+            program: self.spec.program.display().to_string(),
             cure: "Install it (Debian: `apt-get install redis-server`), or set \
                    TIDEGATE_REDIS_SERVER to the path of a Redis 7 or Valkey server; tests/run \
                    does so by itself"
@@ -224,20 +216,25 @@ impl Processes {
         self.watchdog.watch(pid)
     }
 
+    fn address(&self, node: usize) -> Result<SocketAddr, ClusterError> {
+        let address = self.addresses.get(node).copied();
+        ClusterError::no_such_node(address, node, self.addresses.len())
+    }
+
     fn configuration(&self, node: usize) -> Result<String, ClusterError> {
-        let address = address_of(&self.addresses, node)?;
-        let place = Place {
+        let address = self.address(node)?;
+        let config = NodeConfig {
             bind: address.ip(),
             announce: address.ip(),
             port: address.port(),
-            endpoint: self.options.proxied.then(|| front(address).ip()),
+            endpoint: self.proxy_addresses.get(node).map(SocketAddr::ip),
             log_file: Some(LOG_FILE),
         };
-        Ok(node_conf(&self.options, &place))
+        Ok(node_conf(&self.spec, &config))
     }
 
     async fn wait_listening(&self, node: usize) -> Result<(), ClusterError> {
-        let address = address_of(&self.addresses, node)?;
+        let address = self.address(node)?;
         let ended = || async { Ok(self.ended(node)?.map(|status| status.to_string())) };
         wait_listening(node, address, ended, || async { self.log(node) }).await
     }
@@ -251,7 +248,7 @@ impl Processes {
     fn end_all(&self) {
         for node in 0..self.addresses.len() {
             // What can't be killed here is the watchdog's.
-            let _ = self.kill_node(node);
+            let _ = self.kill(node);
         }
     }
 }
@@ -263,29 +260,13 @@ impl Drop for Processes {
 }
 
 fn make_dir() -> Result<PathBuf, ClusterError> {
-    let parent = std::env::temp_dir();
-    for _ in 0..DRAWS_MAX {
-        let dir = parent.join(format!("{DIR_PREFIX}{:016x}", random()));
-        match create_private(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(ClusterError::io(format!("creating {}", dir.display()))(
-                    error,
-                ));
-            }
-            Ok(()) => return Ok(dir),
-        }
-    }
-    Err(ClusterError::io("drawing a new folder's name")(
-        std::io::ErrorKind::AlreadyExists.into(),
-    ))
-}
-
-fn create_private(dir: &Path) -> std::io::Result<()> {
+    let dir = std::env::temp_dir().join(format!("{DIR_PREFIX}{:016x}", rand::random::<u64>()));
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    let made = builder.create(&dir);
+    made.map_err(ClusterError::io(format!("creating {}", dir.display())))?;
+    Ok(dir)
 }
 
 /// Ends what owners that are no more left behind: where even their watchdog was killed. Only

@@ -73,25 +73,25 @@ impl Watchdog {
 
     /// Has the process killed in the end.
     pub(crate) fn watch(&self, pid: u32) -> Result<(), ClusterError> {
-        self.tell(&format!("pid {pid}"))
+        self.send(&format!("pid {pid}"))
     }
 
     /// The process has ended and was waited for: its number may become someone else's.
     pub(crate) fn forget(&self, pid: u32) -> Result<(), ClusterError> {
-        self.tell(&format!("gone {pid}"))
+        self.send(&format!("gone {pid}"))
     }
 
     /// Has a shell command run in the end, in one line; what it says and how it ends is ignored.
     pub(crate) fn undo(&self, command: &str) -> Result<(), ClusterError> {
-        self.tell(&format!("undo {command}"))
+        self.send(&format!("undo {command}"))
     }
 
     /// What [`Watchdog::undo`] was asked for is undone already.
     pub(crate) fn dismiss(&self) -> Result<(), ClusterError> {
-        self.tell("dismiss")
+        self.send("dismiss")
     }
 
-    fn tell(&self, line: &str) -> Result<(), ClusterError> {
+    fn send(&self, line: &str) -> Result<(), ClusterError> {
         let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stdin) = shell.stdin.as_mut() else {
             return Ok(());

@@ -8,7 +8,7 @@
 //! let fault = Fault::Kill(vec![primary]).apply(cluster).await?;
 //! // ... what is to be seen ...
 //! fault.heal(cluster).await?;
-//! cluster.wait_whole().await?;
+//! cluster.wait_healthy().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -22,7 +22,7 @@ mod slots;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::cluster::{ClusterError, ClusterUnderTest};
+use super::cluster::{ClusterError, ClusterUnderTest, Cut};
 use super::proxy::Impairment;
 use slots::Moving;
 
@@ -37,7 +37,7 @@ pub enum Migration {
     Atomic,
 }
 
-/// Something that befalls a cluster. Nodes are named by their index.
+/// An injected fault. Nodes are named by their index.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// The nodes end at once. Healed: they start again, with what they had persisted.
@@ -53,7 +53,7 @@ pub enum Fault {
     /// The nodes close all their clients' connections, once (`CLIENT KILL TYPE normal`).
     ResetConnections(Vec<usize>),
     /// The links of clients to the nodes become slow, lossy or narrow; the cluster must have been
-    /// started with [`ClusterOptions::proxied`](super::cluster::ClusterOptions::proxied).
+    /// started with [`ClusterSpec::proxied`](super::cluster::ClusterSpec::proxied).
     Impair(Vec<usize>, Impairment),
     /// The replica of this primary takes over in agreement with it (`CLUSTER FAILOVER`): no
     /// acknowledged write is lost. There is nothing to heal.
@@ -167,12 +167,12 @@ impl Fault {
             Self::CutOff(nodes) => {
                 for &node in nodes {
                     undo.push(Undo::Reconnect(node));
-                    cluster.cut_off(node).await?;
+                    cluster.cut(node, Cut::Everyone).await?;
                 }
             }
             Self::CutOffFromPeers(node) => {
                 undo.push(Undo::Reconnect(*node));
-                cluster.cut_off_from_peers(*node).await?;
+                cluster.cut(*node, Cut::Peers).await?;
             }
             Self::ResetConnections(nodes) => {
                 let command = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
@@ -209,7 +209,7 @@ impl Fault {
 }
 
 impl ActiveFault {
-    /// Ends it; [`ClusterUnderTest::wait_whole`] waits for what follows from that.
+    /// Ends it; [`ClusterUnderTest::wait_healthy`] waits for what follows from that.
     ///
     /// # Errors
     /// The first of what couldn't be undone; the rest is.

@@ -27,10 +27,12 @@ pub(super) async fn fail_over(
                 let promoted = view.node(replica).is_some_and(|own| own.primary);
                 let demoted = view.node(primary).is_some_and(|own| !own.primary);
                 if !(promoted && demoted) {
-                    return Ok(Err(format!("node {node} doesn't see it so")));
+                    return Err(ClusterError::NotYet(format!(
+                        "node {node} doesn't see it so"
+                    )));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }
@@ -44,11 +46,11 @@ pub(super) async fn all_in_turn(cluster: &ClusterUnderTest) -> Result<(), Cluste
         if leads {
             fail_over(cluster, node).await?;
             // Or the new primary, not yet followed, would be the shard's only copy.
-            cluster.wait_whole().await?;
+            cluster.wait_healthy().await?;
         }
         cluster.stop(node).await?;
         cluster.restart(node).await?;
-        cluster.wait_whole().await?;
+        cluster.wait_healthy().await?;
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ impl Moving {
                     // Replicas learn it from their primary, dead nodes when they come back.
                     Err(ClusterError::Refused { .. } | ClusterError::NoAnswer { .. })
                         if ![self.to, self.from].contains(&node) => {}
-                    told => told?,
+                    other => other?,
                 }
             }
         }
@@ -155,10 +155,10 @@ pub(super) async fn migrate_atomically(
                     .is_some_and(|own| slots.clone().all(|s| own.owns(s)));
                 if !there {
                     let jobs = cluster.run(from, &["CLUSTER", "GETSLOTMIGRATIONS"]).await?;
-                    return Ok(Err(format!("{jobs:?}")));
+                    return Err(ClusterError::NotYet(format!("{jobs:?}")));
                 }
             }
-            Ok(Ok(()))
+            Ok(())
         })
         .await
 }

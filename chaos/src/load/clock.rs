@@ -10,7 +10,7 @@ use tidegate::model::{Micros, Timestamp};
 /// The system's clock, whose wall clock goes back by `step` when its moment has come. Clones
 /// share that moment.
 #[derive(Clone, Debug)]
-pub struct SteppingClock {
+pub(super) struct SteppingClock {
     system: SystemClock,
     step: Option<ClockStep>,
     /// When it steps, in microseconds since the epoch; never while the load hasn't begun.
@@ -19,7 +19,7 @@ pub struct SteppingClock {
 
 impl SteppingClock {
     /// A clock that will step so, or not at all.
-    pub fn new(step: Option<ClockStep>) -> Self {
+    pub(super) fn new(step: Option<ClockStep>) -> Self {
         SteppingClock {
             system: SystemClock::default(),
             step,
@@ -28,7 +28,7 @@ impl SteppingClock {
     }
 
     /// The load begins at this instant, in microseconds since the epoch.
-    pub fn begin(&self, began_at: u64) {
+    pub(super) fn begin(&self, began_at: u64) {
         if let Some(step) = self.step {
             let at = began_at.saturating_add(step.at_ms.saturating_mul(1_000));
             self.at.store(at, Ordering::SeqCst);

@@ -9,13 +9,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::plan::{Due, LoadPlan};
-use crate::oracle::{AnsweredBy, Record, Verdict};
+use crate::oracle::{AnsweredBy, Record, Status};
 use tidegate::limiter::{CheckError, Limiter};
 use tidegate::model::{Check, Decision};
 use tidegate::store::Store;
 
 /// How long after its deadline a call that didn't come back is given up as stuck.
-pub const STUCK_AFTER: Duration = Duration::from_secs(5);
+pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// How many records may wait to be taken.
 const RECORDS_WAITING_MAX: usize = 65_536;
@@ -108,7 +108,7 @@ async fn ask<S: Store>(limiter: &Limiter<S>, plan: &LoadPlan, due: &Due) -> Reco
         sent: 0,
         answered: 0,
         late: 0,
-        verdict: Verdict::Failed,
+        status: Status::Failed,
         degraded: false,
         by: AnsweredBy::Nothing,
         retry_after: None,
@@ -140,14 +140,14 @@ async fn ask<S: Store>(limiter: &Limiter<S>, plan: &LoadPlan, due: &Due) -> Reco
     record.answered = wall_us();
     match answer {
         Some(answer) => write_down(&mut record, answer),
-        None => record.verdict = Verdict::Stuck,
+        None => record.status = Status::Stuck,
     }
     record
 }
 
 fn write_down(record: &mut Record, answer: Result<Decision, CheckError>) {
     let Ok(decision) = answer else {
-        record.verdict = Verdict::Failed;
+        record.status = Status::Failed;
         return;
     };
     let facts = decision.facts();
@@ -155,9 +155,9 @@ fn write_down(record: &mut Record, answer: Result<Decision, CheckError>) {
     record.degraded = facts.degraded;
     record.by = AnsweredBy::from(facts.source);
     record.retry_after = decision.retry_after().map(tidegate::model::Micros::get);
-    record.verdict = if decision.is_admitted() {
-        Verdict::Admitted
+    record.status = if decision.is_admitted() {
+        Status::Admitted
     } else {
-        Verdict::Denied
+        Status::Denied
     };
 }

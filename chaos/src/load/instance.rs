@@ -4,6 +4,7 @@
 //! Its standard input holds two lines: the plan, and the instant to begin. Its standard output
 //! holds two: `ready`, and the [`InstanceReport`].
 
+use std::error::Error;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,40 +14,43 @@ use tokio::sync::oneshot;
 
 use super::clock::SteppingClock;
 use super::drive::{DriveError, Records, drive, records};
-use super::plan::LoadPlan;
+use super::plan::{LoadPlan, policies};
 use super::stall::{Stall, StallWatch};
 use crate::oracle::HistoryWriter;
+use tidegate::admission::LocalStage;
 use tidegate::limiter::Limiter;
-use tidegate::store::{Readiness, Store};
+use tidegate::model::KeyPrefix;
+use tidegate::store::Readiness;
+use tidegate::store::cluster::{ClusterOptions, ClusterStore};
 
 /// How long a store may take to be ready before the load.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// What an instance says of itself at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstanceReport {
-    /// Which instance.
-    pub instance: u16,
-    /// Calls that it sent to the store.
-    pub store_calls: u64,
+pub(crate) struct InstanceReport {
+    pub(crate) instance: u16,
     /// Charges that were lost by a failover and put back by this instance.
-    pub restored: u64,
+    pub(crate) restored: u64,
     /// When the machine did not let it run.
     #[serde(default)]
-    pub stalls: Vec<Stall>,
+    pub(crate) stalls: Vec<Stall>,
 }
 
 /// What can end an instance early.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
     /// The plan can't be read.
-    #[error("the plan on the standard input is none: {0}")]
-    Plan(String),
+    #[error("the line on the standard input is not a plan: {0}")]
+    Plan(serde_json::Error),
+    /// The plan's limiter can't be built.
+    #[error(transparent)]
+    Limiter(Box<dyn Error + Send + Sync>),
     /// The store didn't become ready.
     #[error("the store was not ready within {READY_WITHIN:?}: {0}")]
     NotReady(String),
     /// The parent ended.
-    #[error("whoever started this instance has ended")]
+    #[error("the parent process has ended")]
     ParentEnded,
     /// The history could not be written.
     #[error("the history could not be written: {0}")]
@@ -56,21 +60,71 @@ pub enum InstanceError {
     Drive(#[from] DriveError),
 }
 
-/// What the parent says, line by line.
-#[derive(Debug)]
-pub struct Orders {
+/// One limiter of a chaos run, as a process of its own: takes a plan from the standard input and
+/// carries it out.
+///
+/// # Errors
+/// When there is no plan, the store doesn't become ready, the parent ends, or the load can't be
+/// carried out.
+pub async fn run_instance() -> Result<(), InstanceError> {
+    let (plan, parent) = read_plan()?;
+    let clock = SteppingClock::new(plan.clock_step);
+    let limiter = limiter(&plan, clock.clone()).map_err(InstanceError::Limiter)?;
+    let (limiter, plan) = (Arc::new(limiter), Arc::new(plan));
+    let history = HistoryWriter::create(&plan.history)?;
+    wait_ready(&limiter).await?;
+    say("ready")?;
+    let begin_at = parent.begin_at.await;
+    let begin_at = begin_at.map_err(|_| InstanceError::ParentEnded)?;
+    clock.begin(begin_at);
+    let (sender, receiver) = records();
+    let watch = StallWatch::start();
+    let writer = tokio::task::spawn_blocking(move || write_all(history, receiver));
+    tokio::select! {
+        driven = drive(Arc::clone(&limiter), Arc::clone(&plan), begin_at, sender) => driven?,
+        _ = parent.ended => return Err(InstanceError::ParentEnded),
+    }
+    writer.await.map_err(io::Error::other)??;
+    let report = InstanceReport {
+        instance: plan.instance,
+        restored: limiter.store().restored(),
+        stalls: watch.end(),
+    };
+    say(&serde_json::to_string(&report).map_err(io::Error::from)?)?;
+    Ok(())
+}
+
+fn limiter(
+    plan: &LoadPlan,
+    clock: SteppingClock,
+) -> Result<Limiter<ClusterStore>, Box<dyn Error + Send + Sync>> {
+    let mut options = ClusterOptions::from_url(&plan.redis)?;
+    options.key_prefix = KeyPrefix::new(&plan.key_prefix)?;
+    if !plan.repair {
+        options.journal_len_max = 0;
+    }
+    let mut builder = Limiter::builder()
+        .policies(policies(&plan.policies)?)
+        .store(ClusterStore::connect(options)?)
+        .clock(clock)
+        .deadline(Duration::from_millis(plan.deadline_ms));
+    if plan.local_stage {
+        builder = builder.local_stage(LocalStage::default());
+    }
+    Ok(builder.build()?)
+}
+
+/// What the parent says after the plan.
+struct ParentSignals {
     begin_at: oneshot::Receiver<u64>,
     ended: oneshot::Receiver<()>,
 }
 
 /// Reads the plan and goes on listening to the parent.
-///
-/// # Errors
-/// When the first line is no plan.
-pub fn take_orders() -> Result<(LoadPlan, Orders), InstanceError> {
+fn read_plan() -> Result<(LoadPlan, ParentSignals), InstanceError> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
-    let plan = serde_json::from_str(&line).map_err(|e| InstanceError::Plan(e.to_string()))?;
+    let plan = serde_json::from_str(&line).map_err(InstanceError::Plan)?;
     let (begin, begin_at) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     // A thread of its own: a blocked read of the standard input can't be cancelled.
@@ -84,47 +138,10 @@ pub fn take_orders() -> Result<(LoadPlan, Orders), InstanceError> {
         }
         let _ = end.send(());
     });
-    Ok((plan, Orders { begin_at, ended }))
+    Ok((plan, ParentSignals { begin_at, ended }))
 }
 
-/// Carries out a plan with a limiter. The limiter's `clock` is told when the load begins;
-/// `restored` is asked at the end how many lost charges its store put back.
-///
-/// # Errors
-/// When the store doesn't become ready, the parent ends, or the load can't be carried out.
-pub async fn serve<S: Store>(
-    limiter: Limiter<S>,
-    clock: &SteppingClock,
-    plan: LoadPlan,
-    orders: Orders,
-    restored: impl Fn(&S) -> u64,
-) -> Result<(), InstanceError> {
-    let (limiter, plan) = (Arc::new(limiter), Arc::new(plan));
-    let history = HistoryWriter::create(&plan.history)?;
-    wait_ready(&limiter).await?;
-    say("ready")?;
-    let Orders { begin_at, ended } = orders;
-    let begin_at = begin_at.await.map_err(|_| InstanceError::ParentEnded)?;
-    clock.begin(begin_at);
-    let (sender, receiver) = records();
-    let watch = StallWatch::start();
-    let writer = tokio::task::spawn_blocking(move || write_all(history, receiver));
-    tokio::select! {
-        driven = drive(Arc::clone(&limiter), Arc::clone(&plan), begin_at, sender) => driven?,
-        _ = ended => return Err(InstanceError::ParentEnded),
-    }
-    writer.await.map_err(io::Error::other)??;
-    let report = InstanceReport {
-        instance: plan.instance,
-        store_calls: limiter.store().calls_sent(),
-        restored: restored(limiter.store()),
-        stalls: watch.end(),
-    };
-    say(&serde_json::to_string(&report).map_err(io::Error::from)?)?;
-    Ok(())
-}
-
-async fn wait_ready<S: Store>(limiter: &Limiter<S>) -> Result<(), InstanceError> {
+async fn wait_ready(limiter: &Limiter<ClusterStore>) -> Result<(), InstanceError> {
     let begun = Instant::now();
     loop {
         match limiter.readiness() {

@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use tidegate::model::{
-    Algorithm, Allowance, CeilingRule, ClockSource, Micros, OnOutage, Policies, Policy,
-    PolicyError, PolicyName, PolicyNameError, Quota, QuotaError,
+    Algorithm, Allowance, CeilingRule, ClockSource, Micros, OnOutage, Policies, Policy, PolicyName,
+    Quota,
 };
 
 /// The most checks a second that one instance is asked for.
-pub const RATE_MAX: u32 = 50_000;
+const RATE_MAX: u32 = 50_000;
 
 /// A policy of the load: a sliding log over all regions, and one for each of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,31 +79,22 @@ pub struct LoadPlan {
     pub clock_step: Option<ClockStep>,
 }
 
-/// Why a plan can't be carried out.
+/// Why a plan can't be carried out: a name or a number of a policy is out of bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// A policy's name is none.
-    #[error(transparent)]
-    Name(#[from] PolicyNameError),
-    /// A policy's numbers are out of bounds.
-    #[error(transparent)]
-    Quota(#[from] QuotaError),
-    /// The policies don't fit together.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
+#[error("the load's policies: {0}")]
+pub struct PlanError(String);
 
 /// One check that is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Due {
+pub(super) struct Due {
     /// When, in microseconds after the load's beginning.
-    pub at: u64,
+    pub(super) at: u64,
     /// Which stream of the plan.
-    pub stream: usize,
+    pub(super) stream: usize,
     /// Which of the stream's regions.
-    pub region: usize,
+    pub(super) region: usize,
     /// Units asked for.
-    pub cost: u64,
+    pub(super) cost: u64,
 }
 
 /// The policies of a plan, ready to be enforced.
@@ -111,34 +102,35 @@ pub struct Due {
 /// # Errors
 /// When a name or a number is out of bounds.
 pub fn policies(plans: &[PolicyPlan]) -> Result<Policies, PlanError> {
-    let mut policies = Vec::with_capacity(plans.len());
-    for plan in plans {
-        let rule = |limit| -> Result<_, QuotaError> {
+    fn wrong(error: impl ToString) -> PlanError {
+        PlanError(error.to_string())
+    }
+    let policy = |plan: &PolicyPlan| {
+        let rule = |limit| -> Result<_, PlanError> {
+            let quota = Quota::new(limit, Micros::from_millis(plan.window_ms)).map_err(wrong)?;
             Ok(Some(CeilingRule {
                 algorithm: Algorithm::SlidingLog,
-                allowance: Allowance::Limited(Quota::new(
-                    limit,
-                    Micros::from_millis(plan.window_ms),
-                )?),
+                allowance: Allowance::Limited(quota),
                 delay: false,
             }))
         };
-        let name = PolicyName::new(&plan.name)?;
-        let clock = if plan.callers_clock {
-            ClockSource::Caller
-        } else {
-            ClockSource::Store
+        let name = PolicyName::new(&plan.name).map_err(wrong)?;
+        let policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?);
+        let clock = match plan.callers_clock {
+            true => ClockSource::Caller,
+            false => ClockSource::Store,
         };
-        let policy = Policy::new(name, rule(plan.global)?, rule(plan.region)?)?;
-        policies.push(policy.with_on_outage(OnOutage::Deny).with_clock(clock));
-    }
-    Ok(Policies::new(policies)?)
+        let policy = policy.map_err(wrong)?.with_on_outage(OnOutage::Deny);
+        Ok(policy.with_clock(clock))
+    };
+    let policies: Result<Vec<_>, PlanError> = plans.iter().map(policy).collect();
+    Policies::new(policies?).map_err(wrong)
 }
 
 impl LoadPlan {
     /// Every check of the plan, in the order in which they are due. Streams of different
     /// instances are out of step with each other, so that their checks don't come in pairs.
-    pub fn schedule(&self) -> Vec<Due> {
+    pub(super) fn schedule(&self) -> Vec<Due> {
         let end = self.length_ms.saturating_mul(1_000);
         let mut due = Vec::new();
         for (number, stream) in self.streams.iter().enumerate() {

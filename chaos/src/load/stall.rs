@@ -2,8 +2,8 @@
 //! writes down when it was woken much later. What a caller waited for then was not the limiter.
 //! Never looks at the runtime: what blocks that is the limiter's own fault.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,59 +17,47 @@ const STALL_MIN: u64 = 8_000;
 const STALLS_MAX: usize = 100_000;
 
 /// A time in which the machine did not let the process run, in microseconds since the epoch.
-pub type Stall = (u64, u64);
+pub(crate) type Stall = (u64, u64);
 
-/// A running watch.
+/// A running watch; it ends when it is dropped.
 #[derive(Debug)]
-pub struct StallWatch {
+pub(super) struct StallWatch {
     ends: Arc<AtomicBool>,
-    stalls: Arc<Mutex<Vec<Stall>>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Vec<Stall>>>,
 }
 
 impl StallWatch {
-    /// Watches until it is ended or dropped.
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let stalls: Arc<Mutex<Vec<Stall>>> = Arc::default();
-        let (ending, found) = (Arc::clone(&ends), Arc::clone(&stalls));
+        let ending = Arc::clone(&ends);
         let thread = std::thread::spawn(move || {
+            let mut stalls = Vec::new();
             while !ending.load(Ordering::Relaxed) {
                 let slept_at = wall_us();
                 std::thread::sleep(NAP);
                 let woken_at = wall_us();
-                if woken_at.saturating_sub(slept_at) > STALL_MIN {
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    if found.len() < STALLS_MAX {
-                        found.push((slept_at, woken_at));
-                    }
+                if woken_at.saturating_sub(slept_at) > STALL_MIN && stalls.len() < STALLS_MAX {
+                    stalls.push((slept_at, woken_at));
                 }
             }
+            stalls
         });
         StallWatch {
             ends,
-            stalls,
             thread: Some(thread),
         }
     }
 
-    /// Ends the watch and tells what it saw, in order.
-    pub fn end(mut self) -> Vec<Stall> {
-        self.stop();
-        std::mem::take(&mut *self.stalls.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn stop(&mut self) {
+    /// Ends the watch and gives what it saw, in order.
+    pub(super) fn end(mut self) -> Vec<Stall> {
         self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It sleeps for 2 ms at a time and can't panic.
-            let _ = thread.join();
-        }
+        let seen = self.thread.take().map(JoinHandle::join);
+        seen.and_then(Result::ok).unwrap_or_default()
     }
 }
 
 impl Drop for StallWatch {
     fn drop(&mut self) {
-        self.stop();
+        self.ends.store(true, Ordering::Relaxed);
     }
 }

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Record, Verdict};
+use super::expectations::{CeilingKey, Expectations};
+use super::history::{Record, Status};
 use super::judge::is_counted;
-use super::law::{CeilingKey, Law};
 
 /// A time in which acknowledged charges may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +24,25 @@ pub struct Loss {
 }
 
 /// The most units that these losses may let through above all ceilings together.
-pub fn stated_bound(records: &[Record], law: &Law, losses: &[Loss]) -> u64 {
+pub fn stated_bound(records: &[Record], expected: &Expectations, losses: &[Loss]) -> u64 {
     let denials = records
         .iter()
-        .filter(|r| r.verdict == Verdict::Denied && !r.degraded);
+        .filter(|r| r.status == Status::Denied && !r.degraded);
     let full: BTreeSet<CeilingKey> = denials
-        .flat_map(|record| law.ceilings_of(record).into_keys())
+        .flat_map(|record| expected.ceilings_of(record).into_keys())
         .collect();
     let bounds = losses
         .iter()
-        .map(|loss| bound_of(records, law, &full, *loss));
+        .map(|loss| bound_of(records, expected, &full, *loss));
     bounds.sum()
 }
 
-fn bound_of(records: &[Record], law: &Law, full: &BTreeSet<CeilingKey>, loss: Loss) -> u64 {
+fn bound_of(
+    records: &[Record],
+    expected: &Expectations,
+    full: &BTreeSet<CeilingKey>,
+    loss: Loss,
+) -> u64 {
     let mut lost: BTreeMap<CeilingKey, (u64, u64)> = BTreeMap::new();
     let meanwhile = |r: &&Record| {
         is_counted(r)
@@ -45,10 +50,10 @@ fn bound_of(records: &[Record], law: &Law, full: &BTreeSet<CeilingKey>, loss: Lo
             && r.sent <= loss.to
             && loss
                 .shard
-                .is_none_or(|shard| law.shard_of(&r.subject) == shard)
+                .is_none_or(|shard| expected.shard_of(&r.subject) == shard)
     };
     for record in records.iter().filter(meanwhile) {
-        let ceilings = law.ceilings_of(record).into_iter();
+        let ceilings = expected.ceilings_of(record).into_iter();
         for (key, ceiling) in ceilings.filter(|(key, _)| full.contains(key)) {
             let (_, units) = lost.entry(key).or_insert((ceiling.limit, 0));
             *units += record.cost;

@@ -5,7 +5,7 @@
 /// What one instance sent for one ceiling, as a meter that fills by what is sent and drains at
 /// `limit / window`. Its level is the most by which any recent stretch exceeds the steady rate.
 #[derive(Clone, Debug)]
-pub struct Envelope {
+pub(super) struct Envelope {
     /// `(sent, level after it)`; a level is in units times microseconds of window.
     levels: Vec<(u64, u128)>,
     limit: u128,
@@ -17,7 +17,7 @@ impl Envelope {
     /// The envelope of checks `(sent, answered, cost)` against `limit` units per `window`
     /// microseconds. Where in `[sent, answered]` a check met the ceiling is unknown, so the
     /// longest such time counts as slack twice.
-    pub fn new(mut checks: Vec<(u64, u64, u64)>, limit: u64, window: u64) -> Self {
+    pub(super) fn new(mut checks: Vec<(u64, u64, u64)>, limit: u64, window: u64) -> Self {
         checks.sort_unstable();
         let longest = checks
             .iter()
@@ -42,7 +42,7 @@ impl Envelope {
 
     /// Whether a refusal answered at `answered` may have been right: up to then the instance may
     /// have sent more than a conforming client can.
-    pub fn exceeded_by(&self, answered: u64) -> bool {
+    pub(super) fn exceeded_by(&self, answered: u64) -> bool {
         let sent = self.levels.partition_point(|(sent, _)| *sent <= answered);
         let level = sent.checked_sub(1).and_then(|last| self.levels.get(last));
         level.is_some_and(|(_, level)| level + self.slack > self.limit * self.window)

@@ -2,18 +2,15 @@
 //! history can be read with `jq` in a post-mortem. Never interprets: [`super::judge`] does.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line that is read, in bytes; a subject has at most 4,096.
-const LINE_LEN_MAX: usize = 16_384;
-
 /// How a check ended for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Status {
     /// It may go on.
     Admitted,
     /// It must not.
@@ -85,7 +82,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late: u64,
     /// How it ended.
-    pub verdict: Verdict,
+    pub status: Status,
     /// Whether it was decided without the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
@@ -106,14 +103,11 @@ fn is_zero(n: &u64) -> bool {
 
 /// Writes a history to a file.
 #[derive(Debug)]
-pub struct HistoryWriter(BufWriter<File>);
+pub(crate) struct HistoryWriter(BufWriter<File>);
 
 impl HistoryWriter {
     /// Begins a history; a file that is there already is emptied.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         Ok(HistoryWriter(BufWriter::with_capacity(
             1 << 18,
             File::create(path)?,
@@ -121,19 +115,13 @@ impl HistoryWriter {
     }
 
     /// Adds one record.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.0, record)?;
         self.0.write_all(b"\n")
     }
 
     /// Puts everything into the file.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
@@ -143,20 +131,13 @@ impl HistoryWriter {
 /// # Errors
 /// The operating system's, and [`io::ErrorKind::InvalidData`] with the line's number when a line
 /// is no record: a history with holes proves nothing.
-pub fn read_history(path: &Path) -> io::Result<Vec<Record>> {
-    let mut records = Vec::new();
-    for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
-        let line = line?;
-        let fault = |what: String| {
-            let place = format!("{}, line {}: {what}", path.display(), number + 1);
-            io::Error::new(io::ErrorKind::InvalidData, place)
-        };
-        if line.len() > LINE_LEN_MAX {
-            return Err(fault(format!("longer than {LINE_LEN_MAX} bytes")));
-        }
-        records.push(serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?);
-    }
-    Ok(records)
+pub(crate) fn read_history(path: &Path) -> io::Result<Vec<Record>> {
+    let file = BufReader::new(File::open(path)?);
+    let records = serde_json::Deserializer::from_reader(file).into_iter();
+    records.collect::<Result<_, _>>().map_err(|error| {
+        let error = format!("{}: {error}", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    })
 }
 
 #[cfg(test)]
@@ -174,7 +155,7 @@ mod tests {
             sent: 1_760_000_000_123_456,
             answered: 1_760_000_000_124_000,
             late: 0,
-            verdict: Verdict::Denied,
+            status: Status::Denied,
             degraded: false,
             by: AnsweredBy::Store,
             retry_after: Some(17),
@@ -190,7 +171,7 @@ mod tests {
             id: String::new(),
             retry_after: None,
             degraded: true,
-            verdict: Verdict::Stuck,
+            status: Status::Stuck,
             by: AnsweredBy::Nothing,
             late: 9,
             ..record()

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::envelope::Envelope;
-use super::history::{AnsweredBy, Record, Verdict};
-use super::law::{CeilingKey, CeilingLaw, Law};
+use super::expectations::{CeilingKey, Expectations, ExpectedCeiling};
+use super::history::{AnsweredBy, Record, Status};
 use super::service::{Service, service};
-use super::window::{self, Pile, Span, Use};
+use super::window::{self, Span, Use, WindowLoad};
 use tidegate::model::ClockSource;
 
 /// How far callers' clocks may be apart at most without anything being dated back, in microseconds,
@@ -88,22 +88,22 @@ pub struct ShardJudgement {
 
 /// All charges that are counted in one ceiling.
 struct Counted {
-    law: CeilingLaw,
+    ceiling: ExpectedCeiling,
     admitted: Vec<Span>,
     unknown: Vec<Span>,
 }
 
 /// Judges a history, whose records may come in any order.
-pub fn judge(records: &[Record], law: &Law) -> Judgement {
-    let mut judgement = tally(records, law);
-    let counted = count(records, law);
-    let overtaking = overtaking(records, law);
+pub fn judge(records: &[Record], expected: &Expectations) -> Judgement {
+    let mut judgement = tally(records, expected);
+    let counted = count(records, expected);
+    let overtaking = overtaking(records, expected);
     judgement.unknown = records.iter().filter(|r| is_unknown(r)).count() as u64;
     for (key, counted) in &counted {
-        if !counted.law.exact {
+        if !counted.ceiling.strict {
             continue;
         }
-        let CeilingLaw { limit, window, .. } = counted.law;
+        let ExpectedCeiling { limit, window, .. } = counted.ceiling;
         let overtaking = overtaking.get(key.policy.as_str()).copied();
         let overtaking = overtaking.filter(|took| *took > SKEW_MAX.min(window / 10));
         let window = window.saturating_sub(overtaking.unwrap_or(0));
@@ -119,18 +119,18 @@ pub fn judge(records: &[Record], law: &Law) -> Judgement {
         .ceilings
         .sort_by_key(|c| std::cmp::Reverse(c.wrongly_admitted));
     judgement.ceilings.truncate(CEILINGS_LISTED_MAX);
-    judgement.wrongly_denied = wrongly_denied(records, law, &counted);
-    judgement.shards = shards(records, law);
+    judgement.wrongly_denied = wrongly_denied(records, expected, &counted);
+    judgement.shards = shards(records, expected);
     judgement
 }
 
 /// By how much calls may have overtaken each other, by policy, where callers' clocks stamp them:
 /// one that comes later than [`SKEW_MAX`] with an earlier instant looks like a clock that stepped
 /// back, and what was charged after that instant is dated back to it. That skew is the callers' own.
-fn overtaking<'a>(records: &'a [Record], law: &Law) -> HashMap<&'a str, u64> {
+fn overtaking<'a>(records: &'a [Record], expected: &Expectations) -> HashMap<&'a str, u64> {
     let mut longest: HashMap<&str, u64> = HashMap::new();
     for record in records.iter().filter(|r| is_counted(r)) {
-        let policy = law.policies.get(&record.policy);
+        let policy = expected.policies.get(&record.policy);
         if policy.is_some_and(|policy| policy.clock() == ClockSource::Caller) {
             let took = record.answered.saturating_sub(record.sent);
             let longest = longest.entry(&record.policy).or_default();
@@ -140,7 +140,7 @@ fn overtaking<'a>(records: &'a [Record], law: &Law) -> HashMap<&'a str, u64> {
     longest
 }
 
-fn broken(key: &CeilingKey, limit: u64, certain: Pile) -> CeilingJudgement {
+fn broken(key: &CeilingKey, limit: u64, certain: WindowLoad) -> CeilingJudgement {
     CeilingJudgement {
         policy: key.policy.clone(),
         subject: key.subject.clone(),
@@ -152,48 +152,47 @@ fn broken(key: &CeilingKey, limit: u64, certain: Pile) -> CeilingJudgement {
     }
 }
 
-fn tally(records: &[Record], law: &Law) -> Judgement {
+fn tally(records: &[Record], expected: &Expectations) -> Judgement {
     let mut seen = Judgement::default();
     for record in records {
         seen.checks += 1;
         seen.degraded += u64::from(record.degraded);
-        match record.verdict {
-            Verdict::Admitted => {
+        match record.status {
+            Status::Admitted => {
                 seen.admitted += 1;
                 seen.degraded_admitted += u64::from(record.degraded);
             }
-            Verdict::Denied => seen.denied += 1,
-            Verdict::Failed => seen.errors += 1,
-            Verdict::Stuck => seen.stuck += 1,
+            Status::Denied => seen.denied += 1,
+            Status::Failed => seen.errors += 1,
+            Status::Stuck => seen.stuck += 1,
         }
-        let returned = record.verdict != Verdict::Stuck;
-        let stalled = law
+        let returned = record.status != Status::Stuck;
+        let stalled = expected
             .stalls
             .within(record.instance, record.sent, record.answered);
         let late = record.late.saturating_sub(stalled);
-        seen.past_deadline += u64::from(returned && late > law.lateness_max);
+        seen.past_deadline += u64::from(returned && late > expected.lateness_max);
     }
     seen
 }
 
 /// Whether the check was counted by the store: an outage choice is not.
 pub(super) fn is_counted(record: &Record) -> bool {
-    record.verdict == Verdict::Admitted && !record.degraded && record.cost > 0
+    record.status == Status::Admitted && !record.degraded && record.cost > 0
 }
 
 /// Whether a charge was sent, for all we know, and nobody knows whether it took place.
 fn is_unknown(record: &Record) -> bool {
-    record.cost > 0
-        && (record.degraded || matches!(record.verdict, Verdict::Failed | Verdict::Stuck))
+    record.cost > 0 && (record.degraded || matches!(record.status, Status::Failed | Status::Stuck))
 }
 
-fn count(records: &[Record], law: &Law) -> BTreeMap<CeilingKey, Counted> {
+fn count(records: &[Record], expected: &Expectations) -> BTreeMap<CeilingKey, Counted> {
     let mut ceilings: BTreeMap<CeilingKey, Counted> = BTreeMap::new();
     let mut by_id: HashMap<(CeilingKey, &str), usize> = HashMap::new();
     for record in records.iter().filter(|r| is_counted(r) || is_unknown(r)) {
-        for (key, ceiling) in law.ceilings_of(record) {
+        for (key, ceiling) in expected.ceilings_of(record) {
             let counted = ceilings.entry(key.clone()).or_insert_with(|| Counted {
-                law: ceiling,
+                ceiling,
                 admitted: Vec::new(),
                 unknown: Vec::new(),
             });
@@ -227,20 +226,24 @@ fn count(records: &[Record], law: &Law) -> BTreeMap<CeilingKey, Counted> {
     ceilings
 }
 
-fn wrongly_denied(records: &[Record], law: &Law, counted: &BTreeMap<CeilingKey, Counted>) -> u64 {
+fn wrongly_denied(
+    records: &[Record],
+    expected: &Expectations,
+    counted: &BTreeMap<CeilingKey, Counted>,
+) -> u64 {
     let uses: HashMap<&CeilingKey, Use> = counted
         .iter()
         .map(|(key, counted)| {
             let spans = [counted.admitted.as_slice(), &counted.unknown].concat();
-            (key, Use::new(&spans, counted.law.window))
+            (key, Use::new(&spans, counted.ceiling.window))
         })
         .collect();
-    let envelopes = envelopes(records, law);
+    let envelopes = envelopes(records, expected);
     let denied = records.iter().filter(|r| {
-        r.verdict == Verdict::Denied && !r.degraded && r.answered > law.denials_excused_until
+        r.status == Status::Denied && !r.degraded && r.answered > expected.denials_excused_until
     });
     let wrong = denied.filter(|record| {
-        let ceilings = law.ceilings_of(record);
+        let ceilings = expected.ceilings_of(record);
         let mut had_room = ceilings.iter().map(|(key, ceiling)| match record.by {
             AnsweredBy::NodeCeiling => !envelopes
                 .get(&(record.instance, key.clone()))
@@ -249,7 +252,7 @@ fn wrongly_denied(records: &[Record], law: &Law, counted: &BTreeMap<CeilingKey, 
                 let used = uses
                     .get(key)
                     .map_or(0, |u| u.at_most(record.sent, record.answered));
-                ceiling.exact && used.saturating_add(record.cost) <= ceiling.limit
+                ceiling.strict && used.saturating_add(record.cost) <= ceiling.limit
             }
         });
         !ceilings.is_empty() && had_room.all(|room| room)
@@ -261,10 +264,10 @@ fn wrongly_denied(records: &[Record], law: &Law, counted: &BTreeMap<CeilingKey, 
 type Sent = (u64, u64, u64);
 
 /// The envelopes of the ceilings for which a node's own ceiling refused anything.
-fn envelopes(records: &[Record], law: &Law) -> HashMap<(u16, CeilingKey), Envelope> {
-    let mut sent: HashMap<(u16, CeilingKey), (CeilingLaw, Vec<Sent>)> = HashMap::new();
+fn envelopes(records: &[Record], expected: &Expectations) -> HashMap<(u16, CeilingKey), Envelope> {
+    let mut sent: HashMap<(u16, CeilingKey), (ExpectedCeiling, Vec<Sent>)> = HashMap::new();
     for record in records.iter().filter(|r| r.by == AnsweredBy::NodeCeiling) {
-        for (key, ceiling) in law.ceilings_of(record) {
+        for (key, ceiling) in expected.ceilings_of(record) {
             sent.entry((record.instance, key))
                 .or_insert((ceiling, Vec::new()));
         }
@@ -273,23 +276,24 @@ fn envelopes(records: &[Record], law: &Law) -> HashMap<(u16, CeilingKey), Envelo
         return HashMap::new();
     }
     for record in records {
-        for (key, _) in law.ceilings_of(record) {
+        for (key, _) in expected.ceilings_of(record) {
             if let Some((_, checks)) = sent.get_mut(&(record.instance, key)) {
                 checks.push((record.sent, record.answered, record.cost));
             }
         }
     }
-    let envelope =
-        |(law, checks): (CeilingLaw, Vec<_>)| Envelope::new(checks, law.limit, law.window);
+    let envelope = |(expected, checks): (ExpectedCeiling, Vec<_>)| {
+        Envelope::new(checks, expected.limit, expected.window)
+    };
     sent.into_iter()
         .map(|(key, of)| (key, envelope(of)))
         .collect()
 }
 
-fn shards(records: &[Record], law: &Law) -> Vec<ShardJudgement> {
+fn shards(records: &[Record], expected: &Expectations) -> Vec<ShardJudgement> {
     let mut answers: BTreeMap<(u16, u16), Vec<u64>> = BTreeMap::new();
     for record in records {
-        let seen = (law.shard_of(&record.subject), record.instance);
+        let seen = (expected.shard_of(&record.subject), record.instance);
         let answers = answers.entry(seen).or_default();
         if record.by == AnsweredBy::Store && !record.degraded {
             answers.push(record.answered);
@@ -297,8 +301,8 @@ fn shards(records: &[Record], law: &Law) -> Vec<ShardJudgement> {
     }
     let mut shards: BTreeMap<u16, ShardJudgement> = BTreeMap::new();
     for ((shard, instance), answers) in answers {
-        let stalled = |from, to| law.stalls.within(instance, from, to);
-        let seen = service(answers, law.recovery_from, law.ended_at, stalled);
+        let stalled = |from, to| expected.stalls.within(instance, from, to);
+        let seen = service(answers, expected.recovery_from, expected.ended_at, stalled);
         let worst = shards.entry(shard).or_insert(ShardJudgement {
             shard,
             recovery: Some(0),

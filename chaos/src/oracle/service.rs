@@ -3,25 +3,25 @@
 //! choice is no service.
 
 /// An interruption shorter than this is not told from a busy machine: 100 ms, in microseconds.
-pub const INTERRUPTION_MIN: u64 = 100_000;
+pub(super) const INTERRUPTION_MIN: u64 = 100_000;
 
 /// What one instance saw of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Service {
+pub(super) struct Service {
     /// The longest time between two answers of the store after the fault, in microseconds.
-    pub longest_gap: u64,
+    pub(super) longest_gap: u64,
     /// The sum of all gaps of at least [`INTERRUPTION_MIN`] after the fault, in microseconds.
-    pub without_service: u64,
+    pub(super) without_service: u64,
     /// From the fault to the end of the last such gap; the longest gap when none was that long.
     /// `None` when the store never answered again.
-    pub recovery: Option<u64>,
+    pub(super) recovery: Option<u64>,
 }
 
 /// Measures the service between `fault` and `end` from the instants of the store's answers, in
 /// microseconds. Gaps that begin before the fault count from the fault on.
 ///
 /// `stalled` says how much of a time the instance itself was not let run; that is taken off.
-pub fn service(
+pub(super) fn service(
     mut answers: Vec<u64>,
     fault: u64,
     end: u64,

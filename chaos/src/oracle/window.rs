@@ -4,46 +4,46 @@
 //! A charge at `x` counts in the windows `(t-W, t]` with `x <= t < x+W`. Of a charge in
 //! `[earliest, latest]` this much is known: it counts *certainly* while
 //! `latest <= t < earliest+W`, and *possibly* while `earliest <= t < latest+W`. So a ceiling is
-//! proven broken when certain lifetimes pile up above the limit, whatever the true instants were.
+//! proven broken when certain lifetimes add up above the limit, whatever the true instants were.
 
 use std::collections::BTreeMap;
 
 /// A charge that took place somewhere in `[earliest, latest]`, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(super) struct Span {
     /// It was not before this instant.
-    pub earliest: u64,
+    pub(super) earliest: u64,
     /// It was not after this instant; `u64::MAX` when nothing is known.
-    pub latest: u64,
+    pub(super) latest: u64,
     /// Units charged.
-    pub units: u64,
+    pub(super) units: u64,
 }
 
 /// What the lifetimes of a ceiling's charges add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pile {
+pub(super) struct WindowLoad {
     /// The most units in one window.
-    pub peak: u64,
+    pub(super) peak: u64,
     /// The end of the first window that holds the peak.
-    pub peak_at: u64,
+    pub(super) peak_at: u64,
     /// The fewest units that would have had to be refused for no window to exceed the limit.
-    pub excess: u64,
+    pub(super) excess: u64,
 }
 
 /// Lower bounds: in some window at least `peak` units were admitted, and at least `excess` units
 /// were admitted wrongly.
-pub fn certain(spans: &[Span], window: u64, limit: u64) -> Pile {
+pub(super) fn certain(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().filter_map(|span| {
         let end = span.earliest.saturating_add(window);
         (span.latest < end).then_some((span.latest, end, span.units))
     });
-    pile(lifetimes.collect(), limit)
+    sweep(lifetimes.collect(), limit)
 }
 
 /// Upper bounds: in no window more than `peak` units were admitted, and at most `excess` units
 /// wrongly. Where a ceiling is used to the full, an entry that takes the place of one that has
 /// just gone is within these bounds, so they are seldom zero under load.
-pub fn possible(spans: &[Span], window: u64, limit: u64) -> Pile {
+pub(super) fn possible(spans: &[Span], window: u64, limit: u64) -> WindowLoad {
     let lifetimes = spans.iter().map(|span| {
         (
             span.earliest,
@@ -51,27 +51,27 @@ pub fn possible(spans: &[Span], window: u64, limit: u64) -> Pile {
             span.units,
         )
     });
-    pile(lifetimes.collect(), limit)
+    sweep(lifetimes.collect(), limit)
 }
 
 /// Sweeps over lifetimes `[begin, end)`. Whenever more than the limit is alive, it strikes out
 /// units of the lifetime that ends last: the classic greedy colouring of intervals, which strikes
 /// out as few as can be.
-fn pile(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> Pile {
+fn sweep(mut lifetimes: Vec<(u64, u64, u64)>, limit: u64) -> WindowLoad {
     lifetimes.sort_unstable();
     let (mut raw, mut kept) = (Alive::default(), Alive::default());
-    let mut pile = Pile::default();
+    let mut load = WindowLoad::default();
     for (number, (begin, end, units)) in lifetimes.into_iter().enumerate() {
         for alive in [&mut raw, &mut kept] {
             alive.expire(begin);
             alive.add((end, number), units);
         }
-        if raw.sum > pile.peak {
-            (pile.peak, pile.peak_at) = (raw.sum, begin);
+        if raw.sum > load.peak {
+            (load.peak, load.peak_at) = (raw.sum, begin);
         }
-        pile.excess += kept.shrink_to(limit);
+        load.excess += kept.shrink_to(limit);
     }
-    pile
+    load
 }
 
 /// The lifetimes that have begun and not ended, by their ends.
@@ -117,7 +117,7 @@ impl Alive {
 
 /// Answers how much of a ceiling can have been used when somebody was refused.
 #[derive(Clone, Debug, Default)]
-pub struct Use {
+pub(super) struct Use {
     by_earliest: Vec<(u64, u64)>,
     by_latest: Vec<(u64, u64)>,
     window: u64,
@@ -126,7 +126,7 @@ pub struct Use {
 impl Use {
     /// The use that these charges make of a ceiling with this window. Charges whose fate is
     /// unknown belong in it, with `latest` at `u64::MAX`.
-    pub fn new(spans: &[Span], window: u64) -> Self {
+    pub(super) fn new(spans: &[Span], window: u64) -> Self {
         let sums = |key: fn(&Span) -> u64| {
             let mut points: Vec<_> = spans.iter().map(|span| (key(span), span.units)).collect();
             points.sort_unstable();
@@ -146,7 +146,7 @@ impl Use {
 
     /// The most units that can have counted at any one instant in `[sent, answered]`: all that
     /// may have been charged by its end, less all that had certainly expired by its beginning.
-    pub fn at_most(&self, sent: u64, answered: u64) -> u64 {
+    pub(super) fn at_most(&self, sent: u64, answered: u64) -> u64 {
         let up_to = |sums: &[(u64, u64)], at: u64| {
             let count = sums.partition_point(|(instant, _)| *instant <= at);
             count
@@ -305,6 +305,6 @@ mod tests {
     #[test]
     fn a_call_as_long_as_the_window_proves_nothing() {
         let slow = [span(0, WINDOW, 1), span(0, WINDOW, 1)];
-        assert_eq!(certain(&slow, WINDOW, 1), Pile::default());
+        assert_eq!(certain(&slow, WINDOW, 1), WindowLoad::default());
     }
 }

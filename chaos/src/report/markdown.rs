@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::{grouped, name};
+use super::format::{grouped, scenario_name};
 use super::{Report, Spread};
 
 /// The table, with what its columns mean.
@@ -19,7 +19,7 @@ pub(super) fn table(report: &Report) -> String {
     );
     text.push_str(&"---|".repeat(shards + 6));
     for row in &summaries {
-        let fault = name(&row.name, row.repair, report);
+        let fault = scenario_name(&row.name, row.repair, report);
         let _ = write!(text, "\n| {fault} | {} |", row.repetitions);
         for shard in 0..shards {
             let back = row.recovery_by_shard_ms.get(shard).copied().flatten();
@@ -44,8 +44,8 @@ pub(super) fn table(report: &Report) -> String {
 const LEGEND: &str = "\n\nTimes in ms: middle run / slowest run. Back: from the fault (or from its end, where nothing can be\nserved before) until the last interruption of 100 ms or more is over, for the instance that saw it\nworst; without one, the longest gap between two answers of the store. Units wrongly admitted, in all\nruns together, and what the faults themselves may let through.\n";
 
 fn spread(times: Option<Spread>) -> String {
-    let whole = |ms: f64| grouped(ms.round() as u64);
+    let rounded = |ms: f64| grouped(ms.round() as u64);
     times.map_or_else(String::new, |t| {
-        format!("{} / {}", whole(t.p50), whole(t.max))
+        format!("{} / {}", rounded(t.p50), rounded(t.max))
     })
 }

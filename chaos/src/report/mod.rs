@@ -2,10 +2,10 @@
 //! page for people, with a plot a fault and no file beside it, and its table in Markdown. Never
 //! judges: the oracle did.
 
-mod html;
+mod format;
 mod markdown;
+mod page;
 mod plot;
-mod style;
 mod summary;
 mod timeline;
 
@@ -21,7 +21,7 @@ use crate::oracle::Judgement;
 
 /// A moment of a run that a reader must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mark {
+pub struct Event {
     /// When, in microseconds since the epoch.
     pub at: u64,
     /// What happened, in a few words.
@@ -42,8 +42,8 @@ pub struct RunReport {
     /// Latencies over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// The fault's moments.
-    pub marks: Vec<Mark>,
+    /// The fault's events.
+    pub events: Vec<Event>,
     /// The promises that were broken, in words.
     pub broken: Vec<String>,
     /// The goals that were missed, in words; a busy machine can miss them.
@@ -61,6 +61,16 @@ pub struct RunReport {
     pub stalls: Vec<(u64, u64)>,
     /// Step by step.
     pub timeline: Timeline,
+}
+
+impl RunReport {
+    /// From the fault to full service on all shards, in microseconds; `None` when one never came
+    /// back.
+    pub fn recovery(&self) -> Option<u64> {
+        let shards = self.judgement.shards.iter();
+        let all: Option<Vec<u64>> = shards.map(|shard| shard.recovery).collect();
+        all?.into_iter().max()
+    }
 }
 
 /// All repetitions of one scenario, with or without repair.
@@ -119,7 +129,8 @@ impl Report {
     pub fn write_to(&self, dir: &Path) -> io::Result<PathBuf> {
         std::fs::create_dir_all(dir)?;
         let page = dir.join("chaos.html");
-        std::fs::write(&page, html::page(self))?;
+        let html = page::page(self).map_err(io::Error::other)?;
+        std::fs::write(&page, html)?;
         std::fs::write(dir.join("chaos.md"), markdown::table(self))?;
         let json = serde_json::to_vec(self)?;
         std::fs::write(dir.join("chaos.json"), json)?;

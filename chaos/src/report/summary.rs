@@ -90,7 +90,7 @@ impl Summary {
     pub fn of(scenario: &ScenarioReport) -> Self {
         let runs = &scenario.runs;
         let sum = |of: fn(&RunReport) -> u64| runs.iter().map(of).sum();
-        let recoveries: Vec<u64> = runs.iter().filter_map(recovery).collect();
+        let recoveries: Vec<u64> = runs.iter().filter_map(RunReport::recovery).collect();
         let gaps = runs.iter().map(|run| {
             let gaps = run.judgement.shards.iter().map(|shard| shard.longest_gap);
             gaps.max().unwrap_or(0)
@@ -139,13 +139,6 @@ fn by_shard(runs: &[RunReport]) -> Vec<Option<Spread>> {
         Spread::of(all?)
     };
     (0..counts.min().unwrap_or(0)).map(of_shard).collect()
-}
-
-/// From the fault to full service on all shards; `None` when one never came back.
-pub(super) fn recovery(run: &RunReport) -> Option<u64> {
-    let shards = &run.judgement.shards;
-    let all: Option<Vec<u64>> = shards.iter().map(|shard| shard.recovery).collect();
-    all?.into_iter().max()
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! A run cut into steps of 100 ms: what was asked, what was answered, how long it took. Pure; a
 //! check stands in the step of its answer, since that is when its caller saw it.
 
+use std::fmt;
+
 use serde::Serialize;
 
-use crate::oracle::{AnsweredBy, Law, Record, Verdict};
+use super::format::micros;
+use crate::oracle::{AnsweredBy, Expectations, Record, Status};
 
 /// The length of a step in microseconds.
 pub const STEP: u64 = 100_000;
@@ -59,6 +62,13 @@ impl Latency {
     }
 }
 
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99, max] = [self.p50, self.p99, self.max].map(micros);
+        write!(f, "p50 {p50}, p99 {p99}, max {max}")
+    }
+}
+
 /// A run, step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeline {
@@ -70,11 +80,11 @@ pub struct Timeline {
 
 impl Timeline {
     /// The timeline of a history between two instants.
-    pub fn of(records: &[Record], law: &Law, began_at: u64, ended_at: u64) -> Self {
+    pub fn of(records: &[Record], expected: &Expectations, began_at: u64, ended_at: u64) -> Self {
         let span = usize::try_from(ended_at.saturating_sub(began_at).div_ceil(STEP));
         let count = span.unwrap_or(STEPS_MAX).clamp(1, STEPS_MAX);
         let empty = Step {
-            served: vec![0; usize::from(law.shards.count())],
+            served: vec![0; usize::from(expected.shards.count())],
             ..Step::default()
         };
         let mut steps = vec![empty; count];
@@ -92,7 +102,7 @@ impl Timeline {
             else {
                 continue;
             };
-            step.count(record, law.shard_of(&record.subject));
+            step.count(record, expected.shard_of(&record.subject));
             latencies.push(record.answered.saturating_sub(record.sent));
         }
         for (step, latencies) in steps.iter_mut().zip(latencies) {
@@ -101,19 +111,19 @@ impl Timeline {
         Timeline { began_at, steps }
     }
 
-    /// Where an instant lies, in steps from the beginning.
-    pub fn position(&self, at: u64) -> f64 {
-        at.saturating_sub(self.began_at) as f64 / STEP as f64
+    /// Where an instant lies, in seconds from the beginning.
+    pub fn seconds(&self, at: u64) -> f64 {
+        at.saturating_sub(self.began_at) as f64 / 1e6
     }
 }
 
 impl Step {
     fn count(&mut self, record: &Record, shard: u16) {
-        match record.verdict {
-            Verdict::Failed | Verdict::Stuck => self.errors += 1,
+        match record.status {
+            Status::Failed | Status::Stuck => self.errors += 1,
             _ if record.degraded => self.degraded += 1,
-            Verdict::Admitted => self.admitted += 1,
-            Verdict::Denied => self.denied += 1,
+            Status::Admitted => self.admitted += 1,
+            Status::Denied => self.denied += 1,
         }
         if record.by == AnsweredBy::Store
             && !record.degraded

@@ -2,46 +2,27 @@
 
 use super::promise::{Lost, Promise, Recovery};
 
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Act {
-    /// Nothing: the measure of all others.
+/// What is done; [`Scenario::what`] says it in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
     None,
-    /// A primary dies at once.
     Kill,
-    /// A primary ends in order.
     Stop,
-    /// A primary freezes, then goes on.
     Pause,
-    /// A primary is cut off from everyone, then comes back.
     CutOff,
-    /// A primary is cut off from the other nodes only.
     SplitBrain,
-    /// All connections of clients are reset, again and again.
     Resets,
-    /// The way to a primary is slow.
     Latency,
-    /// The way to a primary loses packets.
     Loss,
-    /// A replica takes over as planned.
     Failover,
-    /// A slot with traffic moves key by key.
     MigrateSlot,
-    /// A range of slots moves at once, where the server can.
     MigrateAtomic,
-    /// All scripts are forgotten.
     ScriptFlush,
-    /// A primary forgets all data.
     FlushAll,
-    /// A primary's memory is full.
     MaxMemory,
-    /// The clock that stamps charges steps back.
     ClockStep,
-    /// All six nodes are restarted, one by one.
     RollingRestart,
-    /// Two primaries of three die, then come back.
     TwoPrimariesDown,
-    /// All nodes die, then come back.
     AllDown,
 }
 
@@ -54,16 +35,27 @@ pub struct Scenario {
     pub what: &'static str,
     /// What is promised, in words.
     pub promised: &'static str,
-    /// What is done.
-    pub act: Act,
+    pub(super) act: Act,
     /// What is promised.
     pub promise: Promise,
-    /// Whether it is shown with and without repair.
-    pub repairable: bool,
-    /// Whether it needs a cluster of its own.
-    pub hurts: bool,
     /// The shortest load that shows it, in seconds.
     pub seconds_min: u64,
+}
+
+impl Scenario {
+    /// Whether it is shown with and without repair: a replica takes over that may lack charges.
+    pub fn is_repairable(&self) -> bool {
+        matches!(
+            self.promise.lost,
+            Lost::LastSecond | Lost::UntilCutIsNoticed
+        )
+    }
+
+    /// Whether it needs a cluster of its own: no client could cause it by accident.
+    pub fn hurts(&self) -> bool {
+        let harmless = [Act::None, Act::Failover, Act::ScriptFlush, Act::ClockStep];
+        !harmless.contains(&self.act)
+    }
 }
 
 const SOUND: Promise = Promise {
@@ -86,8 +78,6 @@ const BASE: Scenario = Scenario {
     promised: "No wrong answer, and no gap of 100 ms on any shard.",
     act: Act::None,
     promise: SOUND,
-    repairable: false,
-    hurts: false,
     seconds_min: 5,
 };
 
@@ -101,8 +91,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    had acknowledged in its last second can be admitted twice.",
         act: Act::Kill,
         promise: promise(Recovery::Failover, Lost::LastSecond),
-        repairable: true,
-        hurts: true,
         seconds_min: 7,
     },
     Scenario {
@@ -113,8 +101,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    is served again within the node timeout and a second.",
         act: Act::Stop,
         promise: promise(Recovery::Failover, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 7,
     },
     Scenario {
@@ -125,8 +111,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    Its shard is served again within the node timeout and a second.",
         act: Act::Pause,
         promise: promise(Recovery::Failover, Lost::LastSecond),
-        repairable: true,
-        hurts: true,
         seconds_min: 8,
     },
     Scenario {
@@ -137,8 +121,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    had acknowledged in its last second can be admitted twice.",
         act: Act::CutOff,
         promise: promise(Recovery::Failover, Lost::LastSecond),
-        repairable: true,
-        hurts: true,
         seconds_min: 8,
     },
     Scenario {
@@ -150,8 +132,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    ceiling at most one limit.",
         act: Act::SplitBrain,
         promise: promise(Recovery::Some, Lost::UntilCutIsNoticed),
-        repairable: true,
-        hurts: true,
         seconds_min: 8,
     },
     Scenario {
@@ -161,8 +141,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    twice, none is lost.",
         act: Act::Resets,
         promise: promise(Recovery::Some, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -171,8 +149,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer; the other shards don't notice.",
         act: Act::Latency,
         promise: promise(Recovery::Some, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -181,8 +157,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer, and no call beyond its deadline.",
         act: Act::Loss,
         promise: promise(Recovery::Some, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -191,8 +165,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "Less than 100 ms without service, and no wrong answer.",
         act: Act::Failover,
         promise: SOUND,
-        repairable: false,
-        hurts: false,
         seconds_min: 5,
     },
     Scenario {
@@ -202,8 +174,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer, and no gap of 100 ms.",
         act: Act::MigrateSlot,
         promise: SOUND,
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -213,8 +183,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer, and no gap of 100 ms.",
         act: Act::MigrateAtomic,
         promise: SOUND,
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -223,8 +191,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer, and no gap of 100 ms.",
         act: Act::ScriptFlush,
         promise: SOUND,
-        repairable: false,
-        hurts: false,
         seconds_min: 5,
     },
     Scenario {
@@ -233,8 +199,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "At most one limit of each of its ceilings is admitted twice; no error, no gap.",
         act: Act::FlushAll,
         promise: promise(Recovery::NoGap, Lost::Everything),
-        repairable: false,
-        hurts: true,
         seconds_min: 5,
     },
     Scenario {
@@ -245,8 +209,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    and it ends with its cause.",
         act: Act::MaxMemory,
         promise: promise(Recovery::Some, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 6,
     },
     Scenario {
@@ -260,8 +222,6 @@ pub const SCENARIOS: &[Scenario] = &[
             excuses_a_window: true,
             ..SOUND
         },
-        repairable: false,
-        hurts: false,
         seconds_min: 8,
     },
     Scenario {
@@ -271,8 +231,6 @@ pub const SCENARIOS: &[Scenario] = &[
         promised: "No wrong answer; each shard is served all the time but for the failovers.",
         act: Act::RollingRestart,
         promise: promise(Recovery::Some, Lost::Nothing),
-        repairable: false,
-        hurts: true,
         seconds_min: 24,
     },
     Scenario {
@@ -284,8 +242,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    what was acknowledged in the last second is admitted twice.",
         act: Act::TwoPrimariesDown,
         promise: promise(Recovery::Some, Lost::LastSecondEverywhere),
-        repairable: false,
-        hurts: true,
         seconds_min: 12,
     },
     Scenario {
@@ -296,8 +252,6 @@ pub const SCENARIOS: &[Scenario] = &[
                    what was acknowledged in the last second is admitted twice.",
         act: Act::AllDown,
         promise: promise(Recovery::Some, Lost::LastSecondEverywhere),
-        repairable: false,
-        hurts: true,
         seconds_min: 16,
     },
 ];
@@ -331,8 +285,11 @@ mod tests {
     #[test]
     fn only_faults_after_which_a_replica_takes_over_are_repaired() {
         for one in SCENARIOS {
-            let replaced = matches!(one.promise.lost, Lost::LastSecond | Lost::UntilCutIsNoticed);
-            assert_eq!(one.repairable, replaced, "{}", one.name);
+            let replaced = matches!(
+                one.act,
+                Act::Kill | Act::Pause | Act::CutOff | Act::SplitBrain
+            );
+            assert_eq!(one.is_repairable(), replaced, "{}", one.name);
         }
     }
 }

@@ -2,19 +2,16 @@
 //!
 //! [`SCENARIOS`] lists them; a [`Runner`] runs them. Each run has a cluster, instances and
 //! subjects of its own, so none sees what another left. Never hurts a cluster that it did not
-//! start: there only those acts are done that a client could do by accident.
+//! start: there only those faults are injected that a client could do by accident.
 
 mod catalog;
-mod ground;
+mod environment;
 mod promise;
 mod run;
 mod script;
-mod stage;
 mod traffic;
 
-pub use catalog::{Act, SCENARIOS, Scenario, scenario};
-pub use ground::{Against, Foreign, Ground, GroundError};
-pub use promise::{Kept, Lost, Promise, Recovery};
-pub use run::{LATENESS_MAX, Phase, Place, Runner, ScenarioError};
-pub use stage::{Moments, Stage};
-pub use traffic::{INSTANCES, Traffic};
+pub use catalog::{SCENARIOS, Scenario, scenario};
+pub use environment::{Against, EnvironmentError};
+pub use promise::{Lost, Promise, Recovery};
+pub use run::{LATENESS_MAX, Phase, RunId, Runner, ScenarioError};

@@ -44,7 +44,7 @@ pub struct Promise {
 
 /// What became of the promises of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub(super) struct Assessment {
     /// Promises that were broken, in words.
     pub broken: Vec<String>,
     /// Goals that were missed, in words.
@@ -54,8 +54,8 @@ pub struct Kept {
 impl Promise {
     /// Holds a judgement against the promise; `bound` is the most that the fault itself let
     /// through, `node_timeout` in microseconds.
-    pub fn check(&self, judged: &Judgement, bound: u64, node_timeout: u64) -> Kept {
-        let mut kept = Kept::default();
+    pub(super) fn check(&self, judged: &Judgement, bound: u64, node_timeout: u64) -> Assessment {
+        let mut kept = Assessment::default();
         if judged.wrongly_admitted > bound {
             let units = judged.wrongly_admitted;
             kept.broken.push(format!(
@@ -80,7 +80,7 @@ impl Promise {
         kept
     }
 
-    fn check_recovery(&self, judged: &Judgement, node_timeout: u64, kept: &mut Kept) {
+    fn check_recovery(&self, judged: &Judgement, node_timeout: u64, kept: &mut Assessment) {
         let goal = match self.recovery {
             Recovery::NoGap => Some(100_000),
             Recovery::Failover => Some(node_timeout + 1_000_000),
@@ -129,7 +129,7 @@ mod tests {
     fn a_slow_recovery_misses_a_goal_and_none_at_all_breaks_the_promise() {
         assert_eq!(
             PROMISE.check(&judged(Some(1_900_000)), 0, 1_000_000),
-            Kept::default()
+            Assessment::default()
         );
         let slow = PROMISE.check(&judged(Some(2_100_000)), 0, 1_000_000);
         assert_eq!((slow.broken.len(), slow.missed.len()), (0, 1));

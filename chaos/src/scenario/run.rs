@@ -4,18 +4,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::catalog::{Act, Scenario};
-use super::ground::{Against, Ground, GroundError};
+use super::environment::{Against, Environment, EnvironmentError};
 use super::promise::Lost;
-use super::script::play;
-use super::stage::{Moments, Stage};
+use super::script::{FaultTimes, Script};
 use super::traffic::Traffic;
-use crate::cluster::{ClusterError, ClusterOptions};
-use crate::load::{ClockStep, Fleet, FleetError, InstanceProgram, PlanError, policies};
-use crate::oracle::{AnsweredBy, Law, Loss, Record, Stalls, judge, stated_bound};
+use crate::cluster::{ClusterError, ClusterSpec};
+use crate::load::{ClockStep, InstanceProgram, Instances, InstancesError, PlanError, policies};
+use crate::oracle::{AnsweredBy, Expectations, Loss, Record, Stalls, judge, stated_bound};
 use crate::report::{Latency, RunReport, ScenarioReport, Timeline};
 
 /// How much later than the timer that was set with it a call may come: one wake-up of a busy
@@ -37,21 +35,16 @@ const AFTERMATH_MIN: u64 = 500_000;
 pub enum ScenarioError {
     /// The cluster can't be started, seen or hurt.
     #[error(transparent)]
-    Ground(#[from] GroundError),
+    Environment(#[from] EnvironmentError),
     /// An instance went wrong.
     #[error(transparent)]
-    Fleet(#[from] FleetError),
+    Instances(#[from] InstancesError),
     /// The traffic can't be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Histories have no place.
-    #[error("histories can't be kept in {path}: {source}")]
-    Histories {
-        /// Where.
-        path: PathBuf,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    /// Histories can't be written or kept.
+    #[error("histories can't be kept: {0}")]
+    Histories(#[source] io::Error),
     /// The fault lasted longer than the load.
     #[error("the load was over {0} ms too early to see the recovery: give it more --seconds")]
     TooShort(u64),
@@ -62,7 +55,7 @@ impl ScenarioError {
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            ScenarioError::Ground(GroundError::Cluster(ClusterError::Unsupported { .. }))
+            ScenarioError::Environment(EnvironmentError::Cluster(ClusterError::Unsupported { .. }))
         )
     }
 }
@@ -104,9 +97,9 @@ pub enum Phase {
     Judging,
 }
 
-/// One run's place among all.
+/// Which run of a campaign.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RunId {
     /// The scenario.
     pub scenario: &'static Scenario,
     /// With or without repair.
@@ -116,7 +109,7 @@ pub struct Place {
 }
 
 impl Runner {
-    /// Runs all repetitions of a scenario; `tell` hears where it is, `seen` what came of each run.
+    /// Runs all repetitions of a scenario; `on_phase` is told what a run is at, `on_end` how it ended.
     /// A run that can't be carried out is noted, and the next one tried.
     ///
     /// # Errors
@@ -125,8 +118,8 @@ impl Runner {
         &self,
         scenario: &'static Scenario,
         repair: bool,
-        tell: impl Fn(Place, Phase),
-        mut seen: impl FnMut(Place, Result<&RunReport, &ScenarioError>),
+        on_phase: impl Fn(RunId, Phase),
+        mut on_end: impl FnMut(RunId, Result<&RunReport, &ScenarioError>),
     ) -> Result<ScenarioReport, ScenarioError> {
         let mut report = ScenarioReport {
             name: scenario.name.to_owned(),
@@ -140,13 +133,13 @@ impl Runner {
             not_run: Vec::new(),
         };
         for repetition in 1..=self.repetitions {
-            let place = Place {
+            let id = RunId {
                 scenario,
                 repair,
                 repetition,
             };
-            let ran = self.once(place, &tell, &mut report).await;
-            seen(place, ran.as_ref());
+            let ran = self.once(id, &on_phase, &mut report).await;
+            on_end(id, ran.as_ref());
             match ran {
                 Ok(run) => report.runs.push(run),
                 Err(error) => {
@@ -163,73 +156,79 @@ impl Runner {
 
     async fn once(
         &self,
-        place: Place,
-        tell: &impl Fn(Place, Phase),
+        id: RunId,
+        on_phase: &impl Fn(RunId, Phase),
         about: &mut ScenarioReport,
     ) -> Result<RunReport, ScenarioError> {
-        tell(place, Phase::Starting);
-        let act = place.scenario.act;
-        let ground = Ground::prepare(&self.against, self.options(act)).await?;
-        let traffic = self.traffic(place, &ground);
-        about.cluster = ground.name();
-        about.server = ground.server().await?;
+        on_phase(id, Phase::Starting);
+        let act = id.scenario.act;
+        let environment = Environment::prepare(&self.against, self.options(act)).await?;
+        let traffic = self.traffic(id, &environment);
+        about.cluster = environment.name.clone();
+        about.server = environment.server().await.map_err(EnvironmentError::from)?;
         about.load = traffic.description();
-        let histories = Histories::create()?;
-        let plans = traffic.plans(&ground.redis_url(), &self.key_prefix, &histories.0);
-        let mut fleet = Fleet::start(&self.program, plans).await?;
-        let began_at = fleet.begin().await?;
-        tell(place, Phase::Asking(traffic.length_ms));
-        let victim = usize::from(ground.shards().count() > 1);
+        let histories = tempfile::Builder::new().prefix("tidegate-chaos-").tempdir();
+        let histories = histories.map_err(ScenarioError::Histories)?;
+        let plans = traffic.plans(&environment.redis_url, &self.key_prefix, histories.path());
+        let mut instances = Instances::start(&self.program, plans).await?;
+        let began_at = instances.begin().await?;
+        on_phase(id, Phase::Asking(traffic.length_ms));
+        let victim = usize::from(environment.shards.count() > 1);
         let subjects = traffic.subjects_on(u16::try_from(victim).unwrap_or(0));
-        let mut stage = Stage::new(&ground, began_at, traffic.length_ms, subjects);
-        let moments = play(&mut stage, act, traffic.fault_ms).await?;
-        let harvest = fleet.finish().await?;
+        let mut script = Script {
+            act,
+            environment: &environment,
+            began_at,
+            length_ms: traffic.length_ms,
+            fault_ms: traffic.fault_ms,
+            victim,
+            subjects,
+            events: Vec::new(),
+        };
+        let times = script.play().await?;
+        let collected = instances.finish().await?;
         let mut restored = 0;
-        tell(place, Phase::Judging);
-        let mut law = self.law(place, &traffic, began_at, moments)?;
-        for report in harvest.reports {
-            law.stalls.add(report.instance, report.stalls);
+        on_phase(id, Phase::Judging);
+        let mut expected = self.expectations(id, &traffic, began_at, times)?;
+        for report in collected.reports {
+            expected.stalls.add(report.instance, report.stalls);
             restored += report.restored;
         }
-        let mut report = self.judged(place, &harvest.records, &law, began_at, moments, stage);
+        let mut report = self.judged(id, &collected.records, &expected, times, script);
         report.restored = restored;
-        if let Some(keep) = self
-            .keep_histories
-            .as_ref()
-            .filter(|_| !report.broken.is_empty())
-        {
-            let repair = if place.repair { "-repair" } else { "" };
-            let name = format!("{}{repair}-{}", place.scenario.name, place.repetition);
-            histories.keep(&keep.join(name))?;
+        if let (Some(dir), false) = (&self.keep_histories, report.broken.is_empty()) {
+            let repair = if id.repair { "-repair" } else { "" };
+            let name = format!("{}{repair}-{}", id.scenario.name, id.repetition);
+            keep(histories.path(), &dir.join(name)).map_err(ScenarioError::Histories)?;
         }
         Ok(report)
     }
 
-    fn options(&self, act: Act) -> ClusterOptions {
+    fn options(&self, act: Act) -> ClusterSpec {
         let persistent = matches!(
             act,
             Act::Kill | Act::Stop | Act::RollingRestart | Act::TwoPrimariesDown | Act::AllDown
         );
-        ClusterOptions::default()
+        ClusterSpec::default()
             .node_timeout(self.node_timeout)
             .persistent(persistent)
             .proxied(matches!(act, Act::Resets | Act::Latency | Act::Loss))
     }
 
-    fn traffic(&self, place: Place, ground: &Ground) -> Traffic {
-        let length_ms = self.seconds.max(place.scenario.seconds_min) * 1_000;
+    fn traffic(&self, id: RunId, environment: &Environment) -> Traffic {
+        let length_ms = self.seconds.max(id.scenario.seconds_min) * 1_000;
         let fault_ms = (length_ms * 3 / 10).min(3_000);
         let mut traffic = Traffic {
             length_ms,
             fault_ms,
             deadline_ms: u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX),
-            shards: ground.shards(),
-            repetition: place.repetition,
-            repair: place.repair,
+            shards: environment.shards.clone(),
+            repetition: id.repetition,
+            repair: id.repair,
             local_stage: self.local_stage,
             clock_step: None,
         };
-        if place.scenario.act == Act::ClockStep {
+        if id.scenario.act == Act::ClockStep {
             traffic.clock_step = Some(ClockStep {
                 at_ms: fault_ms,
                 back_ms: traffic.window_ms() / 4,
@@ -238,33 +237,27 @@ impl Runner {
         traffic
     }
 
-    fn law(
+    fn expectations(
         &self,
-        place: Place,
+        id: RunId,
         traffic: &Traffic,
         began_at: u64,
-        moments: Moments,
-    ) -> Result<Law, ScenarioError> {
+        times: FaultTimes,
+    ) -> Result<Expectations, ScenarioError> {
         let ended_at = began_at + traffic.length_ms * 1_000;
-        let needed = moments.recovery_from + AFTERMATH_MIN;
+        let needed = times.recovery_from + AFTERMATH_MIN;
         if needed > ended_at {
             return Err(ScenarioError::TooShort((needed - ended_at) / 1_000));
         }
         let back_ms = traffic.clock_step.map_or(0, |step| step.back_ms);
         let lockout = (traffic.window_ms() + back_ms + traffic.deadline_ms) * 1_000;
-        let excused = place.scenario.promise.excuses_a_window;
-        Ok(Law {
+        let excused = id.scenario.promise.excuses_a_window;
+        Ok(Expectations {
             policies: policies(&traffic.policies())?,
-            deadline: traffic.deadline_ms * 1_000,
             lateness_max: u64::try_from(self.lateness_max.as_micros()).unwrap_or(u64::MAX),
             shards: traffic.shards.clone(),
-            denials_excused_until: if excused {
-                moments.fault_at + lockout
-            } else {
-                0
-            },
-            fault_at: moments.fault_at,
-            recovery_from: moments.recovery_from,
+            denials_excused_until: if excused { times.fault_at + lockout } else { 0 },
+            recovery_from: times.recovery_from,
             ended_at,
             stalls: Stalls::default(),
         })
@@ -272,48 +265,50 @@ impl Runner {
 
     fn judged(
         &self,
-        place: Place,
+        id: RunId,
         records: &[Record],
-        law: &Law,
-        began_at: u64,
-        moments: Moments,
-        stage: Stage<'_>,
+        expected: &Expectations,
+        times: FaultTimes,
+        script: Script<'_>,
     ) -> RunReport {
-        let judgement = judge(records, law);
-        let promise = place.scenario.promise;
-        let victim = u16::try_from(stage.victim).unwrap_or(0);
-        let losses = losses(promise.lost, moments, victim);
-        let bound = stated_bound(records, law, &losses);
+        let judgement = judge(records, expected);
+        let promise = id.scenario.promise;
+        let victim = u16::try_from(script.victim).unwrap_or(0);
+        let losses = losses(promise.lost, times, victim);
+        let bound = stated_bound(records, expected, &losses);
         let node_timeout = u64::try_from(self.node_timeout.as_micros()).unwrap_or(u64::MAX);
         let kept = promise.check(&judgement, bound, node_timeout);
         let latencies = records.iter().map(|r| r.answered.saturating_sub(r.sent));
         RunReport {
-            repetition: place.repetition,
-            seconds: (law.ended_at - began_at) as f64 / 1e6,
+            repetition: id.repetition,
+            seconds: (expected.ended_at - script.began_at) as f64 / 1e6,
             judgement,
             wrongly_admitted_bound: bound,
             latency: Latency::of(latencies.collect()),
-            marks: stage.into_marks(),
+            events: script.events,
             broken: kept.broken,
             missed: kept.missed,
-            takeover: moments
+            takeover: times.taken_at.map(|at| at.saturating_sub(times.fault_at)),
+            after_takeover: times
                 .taken_at
-                .map(|at| at.saturating_sub(moments.fault_at)),
-            after_takeover: moments
-                .taken_at
-                .and_then(|at| first_served(records, law, victim, at)),
+                .and_then(|at| first_served(records, expected, victim, at)),
             restored: 0,
-            stalls: law.stalls.of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
-            timeline: Timeline::of(records, law, began_at, law.ended_at),
+            stalls: expected
+                .stalls
+                .of_at_least(STALL_SHOWN_MIN, STALLS_SHOWN_MAX),
+            timeline: Timeline::of(records, expected, script.began_at, expected.ended_at),
         }
     }
 }
 
 /// How long after `at` the last instance got its first answer of a shard from the store; `None`
 /// when one never did.
-fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u64> {
+fn first_served(records: &[Record], expected: &Expectations, shard: u16, at: u64) -> Option<u64> {
     let mut first: BTreeMap<u16, Option<u64>> = BTreeMap::new();
-    for record in records.iter().filter(|r| law.shard_of(&r.subject) == shard) {
+    for record in records
+        .iter()
+        .filter(|r| expected.shard_of(&r.subject) == shard)
+    {
         let seen = first.entry(record.instance).or_default();
         let served = record.by == AnsweredBy::Store && !record.degraded && record.answered >= at;
         if served && seen.is_none_or(|earlier| record.answered < earlier) {
@@ -325,10 +320,10 @@ fn first_served(records: &[Record], law: &Law, shard: u16, at: u64) -> Option<u6
 }
 
 /// When which shards may lose what they had acknowledged.
-fn losses(lost: Lost, moments: Moments, victim: u16) -> Vec<Loss> {
+fn losses(lost: Lost, times: FaultTimes, victim: u16) -> Vec<Loss> {
     let last_second = Loss {
-        from: moments.fault_at.saturating_sub(UNREPLICATED_MAX),
-        to: moments.lost_until,
+        from: times.fault_at.saturating_sub(UNREPLICATED_MAX),
+        to: times.lost_until,
         shard: Some(victim),
     };
     match lost {
@@ -345,37 +340,12 @@ fn losses(lost: Lost, moments: Moments, victim: u16) -> Vec<Loss> {
     }
 }
 
-/// A directory for the histories of one run; gone with its owner unless it is kept.
-struct Histories(PathBuf);
-
-impl Histories {
-    fn create() -> Result<Self, ScenarioError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tidegate-chaos-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).map_err(unkept(&path))?;
-        Ok(Histories(path))
+/// Copies a run's histories to where they are kept.
+fn keep(histories: &Path, at: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(at)?;
+    for entry in std::fs::read_dir(histories)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), at.join(entry.file_name()))?;
     }
-
-    fn keep(&self, at: &Path) -> Result<(), ScenarioError> {
-        std::fs::create_dir_all(at).map_err(unkept(at))?;
-        for entry in std::fs::read_dir(&self.0).map_err(unkept(&self.0))? {
-            let entry = entry.map_err(unkept(&self.0))?;
-            std::fs::copy(entry.path(), at.join(entry.file_name())).map_err(unkept(at))?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Histories {
-    fn drop(&mut self) {
-        // What can't be removed is in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn unkept(path: &Path) -> impl FnOnce(io::Error) -> ScenarioError + use<> {
-    let path = path.to_owned();
-    move |source| ScenarioError::Histories { path, source }
+    Ok(())
 }

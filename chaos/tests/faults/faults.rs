@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_chaos::cluster::{ClusterError, ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterError, ClusterSpec, ClusterUnderTest};
 use tidegate_chaos::fault::Fault;
 use tidegate_chaos::proxy::Impairment;
-use tidegate_chaos::resp::Connection;
+use tidegate_chaos::resp::NodeConnection;
 
 const MS: Duration = Duration::from_millis(1);
 /// In slot 12182, so of the last third.
 const KEY: &str = "{foo}";
 
 pub async fn start() -> ClusterUnderTest {
-    let options = ClusterOptions::default();
+    let options = ClusterSpec::default();
     ClusterUnderTest::start(options).await.unwrap()
 }
 
 /// Whether the node answers a client within 300 ms.
 async fn answers(cluster: &ClusterUnderTest, node: usize) -> bool {
     let address = cluster.address(node).unwrap();
-    let Ok(mut client) = Connection::open(address, 300 * MS, 300 * MS).await else {
+    let Ok(mut client) = NodeConnection::open(address, 300 * MS, 300 * MS).await else {
         return false;
     };
     client.command(&["PING"]).await.is_ok()
@@ -59,7 +59,7 @@ async fn a_killed_primary_is_replaced_and_comes_back_as_a_replica() {
     // The node timeout, and at most a second or so of agreeing; more only on a busy machine.
     assert!(took >= 500 * MS && took < 6_000 * MS, "{took:?}");
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert!(answers(&cluster, primary).await);
     assert!(!is_primary(&cluster, primary).await);
     assert_eq!(cluster.primary_of(KEY).await.unwrap(), new);
@@ -76,7 +76,7 @@ async fn a_stopped_replica_is_gone_until_it_starts_again() {
         "{log}"
     );
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert!(answers(&cluster, 3).await);
 }
 
@@ -86,12 +86,14 @@ async fn a_paused_node_accepts_and_stays_silent() {
     let primary = cluster.primary_of(KEY).await.unwrap();
     let fault = Fault::Pause(vec![primary]).apply(&cluster).await.unwrap();
     let address = cluster.address(primary).unwrap();
-    let mut client = Connection::open(address, 300 * MS, 300 * MS).await.unwrap();
+    let mut client = NodeConnection::open(address, 300 * MS, 300 * MS)
+        .await
+        .unwrap();
     let silence = client.command(&["PING"]).await.unwrap_err();
     assert_eq!(silence.kind(), std::io::ErrorKind::TimedOut);
     successor(&cluster, primary).await;
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert!(answers(&cluster, primary).await);
 }
 
@@ -112,7 +114,7 @@ async fn a_node_that_is_cut_off_hears_nobody_and_is_replaced() {
             .failed
     );
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert!(!is_primary(&cluster, primary).await);
 }
 
@@ -132,12 +134,16 @@ async fn a_split_brain_has_two_primaries_and_the_old_one_loses_what_it_took() {
                 .map(|error| error.to_string())
                 .unwrap_or_default();
             let down = refused.contains("CLUSTERDOWN");
-            Ok(if down { Ok(()) } else { Err(refused) })
+            if down {
+                Ok(())
+            } else {
+                Err(ClusterError::NotYet(refused))
+            }
         })
         .await
         .unwrap();
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert!(!is_primary(&cluster, old).await);
     let lost = cluster.run(new, &["EXISTS", "{foo}lost"]).await.unwrap();
     assert_eq!(lost.int(), Some(0));
@@ -152,19 +158,23 @@ async fn without_two_of_three_primaries_nobody_takes_over() {
             let state = cluster
                 .info(2, &["CLUSTER", "INFO"], "cluster_state")
                 .await?;
-            Ok(if state == "fail" { Ok(()) } else { Err(state) })
+            if state == "fail" {
+                Ok(())
+            } else {
+                Err(ClusterError::NotYet(state))
+            }
         })
         .await
         .unwrap();
     tokio::time::sleep(2_000 * MS).await;
     assert!(!is_primary(&cluster, 3).await && !is_primary(&cluster, 4).await);
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_whole_cluster_comes_back_with_what_it_had_persisted() {
-    let options = ClusterOptions::default().persistent(true);
+    let options = ClusterSpec::default().persistent(true);
     let cluster = ClusterUnderTest::start(options).await.unwrap();
     let primary = cluster.primary_of(KEY).await.unwrap();
     cluster.run(primary, &["SET", KEY, "kept"]).await.unwrap();
@@ -174,7 +184,7 @@ async fn a_whole_cluster_comes_back_with_what_it_had_persisted() {
         assert!(!answers(&cluster, node).await);
     }
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     let primary = cluster.primary_of(KEY).await.unwrap();
     let kept = cluster.run(primary, &["GET", KEY]).await.unwrap();
     assert_eq!(kept.text(), Some("kept"));
@@ -210,14 +220,14 @@ async fn a_rolling_restart_reaches_every_node_and_keeps_the_data() {
 
 #[tokio::test]
 async fn a_slow_link_is_seen_by_clients_until_it_is_healed() {
-    let options = ClusterOptions::single().proxied(true);
+    let options = ClusterSpec::single().proxied(true);
     let node = ClusterUnderTest::start(options).await.unwrap();
     let slow = Impairment {
         delay: 40 * MS,
         ..Impairment::default()
     };
     let address = node.client_address(0).unwrap();
-    let mut client = Connection::open(address, 2_000 * MS, 2_000 * MS)
+    let mut client = NodeConnection::open(address, 2_000 * MS, 2_000 * MS)
         .await
         .unwrap();
     let mut ping = async || {
@@ -231,7 +241,7 @@ async fn a_slow_link_is_seen_by_clients_until_it_is_healed() {
     fault.heal(&node).await.unwrap();
     assert!(ping().await < 60 * MS);
 
-    let direct = ClusterUnderTest::start(ClusterOptions::single())
+    let direct = ClusterUnderTest::start(ClusterSpec::single())
         .await
         .unwrap();
     let error = Fault::Impair(vec![0], slow)
@@ -243,7 +253,7 @@ async fn a_slow_link_is_seen_by_clients_until_it_is_healed() {
 
 #[tokio::test]
 async fn what_failed_half_way_is_undone() {
-    let node = ClusterUnderTest::start(ClusterOptions::single())
+    let node = ClusterUnderTest::start(ClusterSpec::single())
         .await
         .unwrap();
     let error = Fault::Kill(vec![0, 7]).apply(&node).await.unwrap_err();

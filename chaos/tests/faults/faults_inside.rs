@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_chaos::fault::{Fault, Migration};
-use tidegate_chaos::resp::{Connection, Reply};
+use tidegate_chaos::resp::{NodeConnection, Reply};
 
 use crate::faults::start;
 
@@ -24,7 +24,7 @@ async fn reset_connections_end_and_new_ones_work() {
     other.command(&["PING"]).await.unwrap();
     cluster.run(2, &["PING"]).await.unwrap();
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn a_planned_failover_swaps_the_roles_and_keeps_the_data() {
     let moved = format!("MOVED {SLOT} {}", cluster.address(5).unwrap());
     assert!(old.to_string().contains(&moved), "{old}");
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
 }
 
 #[tokio::test]
@@ -90,13 +90,13 @@ async fn a_classic_migration_asks_and_tries_again_until_it_is_done() {
         "{both:?}"
     );
     let limit = Duration::from_secs(1);
-    let mut target = Connection::open(target, limit, limit).await.unwrap();
+    let mut target = NodeConnection::open(target, limit, limit).await.unwrap();
     let commands: [&[&str]; 2] = [&["ASKING"], &["GET", &asked]];
     let replies = target.pipeline(&commands).await.unwrap();
     assert_eq!(replies[1].text(), Some("v"));
 
     fault.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
     assert_eq!(cluster.primary_of("{foo}").await.unwrap(), 0);
     let count = cluster
         .run(0, &["CLUSTER", "COUNTKEYSINSLOT", &slot])
@@ -147,7 +147,7 @@ async fn an_atomic_migration_moves_the_slots_or_says_what_server_it_needs() {
         .unwrap();
     assert_eq!(count.int(), Some(20));
     applied.heal(&cluster).await.unwrap();
-    cluster.wait_whole().await.unwrap();
+    cluster.wait_healthy().await.unwrap();
 }
 
 #[tokio::test]

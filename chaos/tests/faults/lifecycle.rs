@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tidegate_chaos::cluster::{ClusterError, ClusterKind, ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterError, ClusterKind, ClusterSpec, ClusterUnderTest};
 
 /// Whether a node answers at the address. To be accepted isn't enough: without its network a
 /// container's address may lead anywhere.
@@ -30,7 +30,7 @@ fn addresses(cluster: &ClusterUnderTest) -> Vec<SocketAddr> {
 #[tokio::test]
 async fn a_cluster_is_whole_when_it_has_started_and_gone_when_dropped() {
     let begun = Instant::now();
-    let cluster = ClusterUnderTest::start(ClusterOptions::default())
+    let cluster = ClusterUnderTest::start(ClusterSpec::default())
         .await
         .unwrap();
     println!("whole after {} ms", begun.elapsed().as_millis());
@@ -72,7 +72,7 @@ async fn a_cluster_is_whole_when_it_has_started_and_gone_when_dropped() {
 
 #[tokio::test]
 async fn a_single_node_takes_a_password_and_settings() {
-    let options = ClusterOptions::single()
+    let options = ClusterSpec::single()
         .password("s3cret")
         .setting("maxmemory", "64mb");
     let node = ClusterUnderTest::start(options).await.unwrap();
@@ -89,14 +89,14 @@ async fn a_single_node_takes_a_password_and_settings() {
     assert_eq!(enabled, "0");
     let address = node.address(0).unwrap();
     let second = Duration::from_secs(1);
-    let open = tidegate_chaos::resp::Connection::open(address, second, second);
+    let open = tidegate_chaos::resp::NodeConnection::open(address, second, second);
     let reply = open.await.unwrap().command(&["PING"]).await.unwrap();
     assert!(format!("{reply:?}").contains("NOAUTH"), "{reply:?}");
 }
 
 #[tokio::test]
 async fn a_missing_server_is_an_error_that_names_the_cure() {
-    let options = ClusterOptions::single()
+    let options = ClusterSpec::single()
         .kind(ClusterKind::Processes)
         .program("/nonexistent/redis-server");
     let error = ClusterUnderTest::start(options).await.unwrap_err();
@@ -109,7 +109,7 @@ async fn a_missing_server_is_an_error_that_names_the_cure() {
 
 #[tokio::test]
 async fn a_setting_that_the_server_refuses_is_an_error_with_its_log() {
-    let options = ClusterOptions::single().setting("maxmemory-policy", "no-such-policy");
+    let options = ClusterSpec::single().setting("maxmemory-policy", "no-such-policy");
     let error = ClusterUnderTest::start(options).await.unwrap_err();
     assert!(matches!(error, ClusterError::NodeEnded { .. }), "{error}");
 }
@@ -120,7 +120,7 @@ async fn owner_that_waits_to_be_killed() {
     if std::env::var_os("TIDEGATE_TEST_OWNER").is_none() {
         return;
     }
-    let options = ClusterOptions::default();
+    let options = ClusterSpec::default();
     let cluster = ClusterUnderTest::start(options).await.unwrap();
     println!("started {} {:?}", cluster.name(), addresses(&cluster));
     std::future::pending::<()>().await;
@@ -250,7 +250,7 @@ async fn what_is_left_when_the_watchdog_is_killed_too_goes_with_the_next_start()
         std::thread::sleep(Duration::from_millis(5));
     }
 
-    let next = ClusterUnderTest::start(ClusterOptions::single())
+    let next = ClusterUnderTest::start(ClusterSpec::single())
         .await
         .unwrap();
     assert_eq!(owner.traces(), "");
@@ -262,7 +262,7 @@ async fn what_is_left_when_the_watchdog_is_killed_too_goes_with_the_next_start()
 async fn a_cluster_ends_with_the_test_that_panics() {
     let (send, receive) = std::sync::mpsc::channel();
     let failing = tokio::spawn(async move {
-        let cluster = ClusterUnderTest::start(ClusterOptions::single())
+        let cluster = ClusterUnderTest::start(ClusterSpec::single())
             .await
             .unwrap();
         send.send(addresses(&cluster)).unwrap();

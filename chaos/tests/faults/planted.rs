@@ -12,10 +12,10 @@ use tidegate::store::{
     CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, Outcome, Readiness, RefundCall,
     Refunded, ResetCall, Store, StoreError, StoreErrorKind,
 };
-use tidegate_chaos::cluster::{ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterSpec, ClusterUnderTest};
 use tidegate_chaos::load::{LoadPlan, PolicyPlan, Stream, drive, policies, records, wall_us};
-use tidegate_chaos::oracle::{Judgement, Law, Record, ShardMap, Stalls, judge};
-use tidegate_chaos::resp::{Connection, Reply};
+use tidegate_chaos::oracle::{Expectations, Judgement, Record, ShardMap, Stalls, judge};
+use tidegate_chaos::resp::{NodeConnection, Reply};
 use tokio::sync::Mutex;
 
 const LENGTH_MS: u64 = 2_500;
@@ -51,7 +51,7 @@ return 1
 /// A limiter's store that keeps its log on one server, in one of the ways.
 struct Planted {
     way: Way,
-    connections: Vec<Mutex<Connection>>,
+    connections: Vec<Mutex<NodeConnection>>,
     calls: AtomicU64,
 }
 
@@ -214,7 +214,7 @@ fn plan(instance: u16) -> LoadPlan {
 }
 
 async fn judged(way: Way) -> Judgement {
-    let server = ClusterUnderTest::start(ClusterOptions::single())
+    let server = ClusterUnderTest::start(ClusterSpec::single())
         .await
         .unwrap();
     let (sender, mut receiver) = records();
@@ -239,18 +239,16 @@ async fn judged(way: Way) -> Judgement {
     for instance in instances {
         instance.await.unwrap().unwrap();
     }
-    let law = Law {
+    let expectations = Expectations {
         policies: policies(&plan(0).policies).unwrap(),
-        deadline: 2_000_000,
         lateness_max: 1_000_000,
         shards: ShardMap::equal(1),
         denials_excused_until: 0,
-        fault_at: begin_at,
         recovery_from: begin_at,
         ended_at: begin_at + LENGTH_MS * 1_000,
         stalls: Stalls::default(),
     };
-    let judgement = judge(&history, &law);
+    let judgement = judge(&history, &expectations);
     println!("{way:?}: {judgement:?}");
     // 3 instances, 2.5 s, 150 and 30 checks a second each.
     assert_eq!(judgement.checks, 3 * (375 + 75));

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use tidegate_chaos::cluster::{ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterSpec, ClusterUnderTest};
 use tidegate_chaos::proxy::{Impairment, Proxy};
-use tidegate_chaos::resp::{Connection, Reply};
+use tidegate_chaos::resp::{NodeConnection, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -163,7 +163,7 @@ async fn a_close_passes_through_and_a_dropped_proxy_ends_everything() {
 /// The slot table sends clients through the proxies, redirects too; the nodes don't go through.
 #[tokio::test]
 async fn a_cluster_behind_proxies_sends_its_clients_through_them() {
-    let options = ClusterOptions::default().proxied(true);
+    let options = ClusterSpec::default().proxied(true);
     let cluster = ClusterUnderTest::start(options).await.unwrap();
     for node in 0..6 {
         let delay = 50 * MS;
@@ -181,7 +181,7 @@ async fn a_cluster_behind_proxies_sends_its_clients_through_them() {
     let moved = cluster.run(0, &["GET", key]).await.unwrap_err().to_string();
     assert!(moved.contains(&format!("MOVED 12182 {front}")), "{moved}");
     let limit = Duration::from_secs(5);
-    let mut client = Connection::open(front, limit, limit).await.unwrap();
+    let mut client = NodeConnection::open(front, limit, limit).await.unwrap();
     let begun = Instant::now();
     let reply = client.command(&["SET", key, "1"]).await.unwrap();
     assert_eq!(reply, Reply::Text("OK".into()));

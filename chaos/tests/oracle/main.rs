@@ -2,5 +2,5 @@
 //! charges happen at instants that the oracle isn't told.
 
 mod broken;
-mod law;
+mod simulated;
 mod sound;

@@ -1,9 +1,9 @@
 //! A limiter that keeps every promise is never accused.
 
 use proptest::prelude::*;
-use tidegate_chaos::oracle::{AnsweredBy, Record, Verdict, judge};
+use tidegate_chaos::oracle::{AnsweredBy, Record, Status, judge};
 
-use crate::law::{Ask, GLOBAL, Logs, START, WINDOW, decide, law};
+use crate::simulated::{Ask, GLOBAL, Logs, START, WINDOW, decide, expectations};
 
 pub fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let one = (
@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn a_sound_limiter_is_never_accused(asks in asks()) {
         let records = decide(asks, 0);
-        let found = judge(&records, &law());
+        let found = judge(&records, &expectations());
         prop_assert_eq!(found.wrongly_admitted, 0);
         prop_assert_eq!(found.wrongly_denied, 0);
         prop_assert_eq!(found.checks, records.len() as u64);
@@ -53,13 +53,13 @@ proptest! {
                 0 | 1 => Record {
                     degraded: true,
                     by: AnsweredBy::Outage,
-                    ..ask.record(Verdict::Denied)
+                    ..ask.record(Status::Denied)
                 },
-                _ if room => ask.record(Verdict::Admitted),
-                _ => ask.record(Verdict::Denied),
+                _ if room => ask.record(Status::Admitted),
+                _ => ask.record(Status::Denied),
             });
         }
-        let found = judge(&records, &law());
+        let found = judge(&records, &expectations());
         prop_assert_eq!((found.wrongly_admitted, found.wrongly_denied), (0, 0));
         let degraded = records.iter().filter(|r| r.degraded).count() as u64;
         prop_assert_eq!((found.degraded, found.unknown), (degraded, degraded));
@@ -70,10 +70,10 @@ proptest! {
 fn a_charge_asked_for_twice_under_one_id_counts_once() {
     let asked = |at: u64| Record {
         id: "a".into(),
-        ..Ask::at(at).record(Verdict::Admitted)
+        ..Ask::at(at).record(Status::Admitted)
     };
     let records: Vec<_> = (0..GLOBAL * 2).map(|n| asked(n * 1_000)).collect();
-    let found = judge(&records, &law());
+    let found = judge(&records, &expectations());
     assert_eq!(
         (found.wrongly_admitted, found.wrongly_admitted_possible),
         (0, 0)
@@ -85,9 +85,9 @@ fn what_was_admitted_without_the_store_is_told_apart() {
     let outage = |n| Record {
         degraded: true,
         by: AnsweredBy::Outage,
-        ..Ask::at(n).record(Verdict::Admitted)
+        ..Ask::at(n).record(Status::Admitted)
     };
     let records: Vec<_> = (0..100).map(outage).collect();
-    let found = judge(&records, &law());
+    let found = judge(&records, &expectations());
     assert_eq!((found.degraded_admitted, found.wrongly_admitted), (100, 0));
 }

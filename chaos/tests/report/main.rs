@@ -1,8 +1,8 @@
 //! The report of a history whose figures are known: a shard dies for 1.4 s and comes back.
 
 use tidegate::model::{Algorithm, Allowance, CeilingRule, Policies, Policy, PolicyName};
-use tidegate_chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Stalls, Verdict, judge};
-use tidegate_chaos::report::{Latency, Mark, Report, RunReport, STEP, ScenarioReport, Timeline};
+use tidegate_chaos::oracle::{AnsweredBy, Expectations, Record, ShardMap, Stalls, Status, judge};
+use tidegate_chaos::report::{Event, Latency, Report, RunReport, STEP, ScenarioReport, Timeline};
 
 const START: u64 = 1_760_000_000_000_000;
 const MS: u64 = 1_000;
@@ -10,20 +10,18 @@ const DIED: u64 = START + 3_000 * MS;
 const BACK: u64 = START + 4_400 * MS;
 const END: u64 = START + 9_000 * MS;
 
-fn law() -> Law {
+fn expectations() -> Expectations {
     let rule = CeilingRule {
         algorithm: Algorithm::SlidingLog,
         allowance: Allowance::Limited("1000/4s".parse().unwrap()),
         delay: false,
     };
     let policy = Policy::new(PolicyName::new("chaos").unwrap(), Some(rule), None).unwrap();
-    Law {
+    Expectations {
         policies: Policies::new([policy]).unwrap(),
-        deadline: 50 * MS,
         lateness_max: 10 * MS,
         shards: ShardMap::equal(3),
         denials_excused_until: 0,
-        fault_at: DIED,
         recovery_from: DIED,
         ended_at: END,
         stalls: Stalls::default(),
@@ -31,10 +29,10 @@ fn law() -> Law {
 }
 
 /// Six subjects, two a shard, each asked every 6 ms; shard 1 is away between `DIED` and `BACK`.
-fn history(law: &Law) -> Vec<Record> {
+fn history(expectations: &Expectations) -> Vec<Record> {
     let mut subjects: Vec<Vec<String>> = vec![Vec::new(); 3];
     for name in (0..200).map(|n| format!("key-{n}")) {
-        let of = &mut subjects[usize::from(law.shard_of(&name))];
+        let of = &mut subjects[usize::from(expectations.shard_of(&name))];
         if of.len() < 2 {
             of.push(name);
         }
@@ -43,7 +41,7 @@ fn history(law: &Law) -> Vec<Record> {
     let mut records = Vec::new();
     for (n, sent) in (START..END).step_by(1_000).enumerate() {
         let subject = &subjects[n % subjects.len()];
-        let away = law.shard_of(subject) == 1 && (DIED..BACK).contains(&sent);
+        let away = expectations.shard_of(subject) == 1 && (DIED..BACK).contains(&sent);
         let latency = 300 + (n as u64 * 7_919) % 900;
         records.push(Record {
             instance: (n % 2) as u16,
@@ -55,10 +53,10 @@ fn history(law: &Law) -> Vec<Record> {
             sent,
             answered: sent + if away { 50 * MS } else { latency },
             late: 0,
-            verdict: if away || n % 5 == 0 {
-                Verdict::Denied
+            status: if away || n % 5 == 0 {
+                Status::Denied
             } else {
-                Verdict::Admitted
+                Status::Admitted
             },
             degraded: away,
             by: if away {
@@ -73,21 +71,21 @@ fn history(law: &Law) -> Vec<Record> {
 }
 
 fn report() -> Report {
-    let law = law();
-    let records = history(&law);
+    let expectations = expectations();
+    let records = history(&expectations);
     let latencies = records.iter().map(|r| r.answered - r.sent).collect();
     let run = RunReport {
         repetition: 1,
         seconds: 9.0,
-        judgement: judge(&records, &law),
+        judgement: judge(&records, &expectations),
         wrongly_admitted_bound: 40,
         latency: Latency::of(latencies),
-        marks: vec![
-            Mark {
+        events: vec![
+            Event {
                 at: DIED,
                 label: "kill node 1, <primary>".into(),
             },
-            Mark {
+            Event {
                 at: BACK,
                 label: "promotion seen".into(),
             },
@@ -98,7 +96,7 @@ fn report() -> Report {
         after_takeover: Some(50 * MS),
         restored: 3,
         stalls: vec![(START + 7_000 * MS, START + 7_300 * MS)],
-        timeline: Timeline::of(&records, &law, START, END),
+        timeline: Timeline::of(&records, &expectations, START, END),
     };
     let sound = RunReport {
         repetition: 2,
@@ -129,9 +127,9 @@ fn report() -> Report {
 
 #[test]
 fn the_timeline_holds_every_check_in_the_step_of_its_instants() {
-    let law = law();
-    let records = history(&law);
-    let timeline = Timeline::of(&records, &law, START, END);
+    let expectations = expectations();
+    let records = history(&expectations);
+    let timeline = Timeline::of(&records, &expectations, START, END);
     assert_eq!(timeline.steps.len() as u64, (END - START) / STEP);
     let asked: u64 = timeline.steps.iter().map(|step| step.checks).sum();
     assert_eq!(asked, records.len() as u64);
@@ -220,4 +218,14 @@ fn the_page_stands_alone_and_says_what_broke() {
     if let Some(keep) = std::env::var_os("TIDEGATE_KEEP_REPORT") {
         report().write_to(std::path::Path::new(&keep)).unwrap();
     }
+}
+
+#[test]
+fn no_name_can_become_markup() {
+    let mut report = report();
+    report.scenarios[0].name = r#"<a b="c">&"#.into();
+    let dir = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(report.write_to(dir.path()).unwrap()).unwrap();
+    assert!(page.contains("&lt;a b=&quot;c&quot;&gt;&amp;"));
+    assert!(!page.contains("<a b="));
 }

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use tidegate_chaos::cluster::{ClusterKind, ClusterOptions, ClusterUnderTest};
+use tidegate_chaos::cluster::{ClusterKind, ClusterSpec, ClusterUnderTest};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 250;
@@ -56,7 +56,7 @@ fn counted(child: Child) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn four_processes_share_one_limit_exactly_twenty_times_over() {
     let config = policies();
-    let options = ClusterOptions::default().kind(ClusterKind::Processes);
+    let options = ClusterSpec::default().kind(ClusterKind::Processes);
     let nodes = ClusterUnderTest::start(options).await.unwrap();
     let redis = nodes.redis_url();
     for round in 0..ROUNDS {

@@ -40,7 +40,7 @@ async fn run(name: &str, repair: bool) -> Result<RunReport, ScenarioError> {
     let run = report.runs.into_iter().next().unwrap();
     println!(
         "{name}: {:?}\n{:?}\n{:?}",
-        run.marks, run.missed, run.judgement
+        run.events, run.missed, run.judgement
     );
     Ok(run)
 }
@@ -74,7 +74,7 @@ async fn keeps_its_promises(name: &str, repair: bool) -> RunReport {
     // Hot subjects were denied and cool ones admitted, or nothing was put to the test.
     assert!(judged.denied > 100 && judged.admitted > 1_000, "{judged:?}");
     assert_eq!(judged.shards.len(), 3);
-    assert!(!run.marks.is_empty());
+    assert!(!run.events.is_empty());
     run
 }
 

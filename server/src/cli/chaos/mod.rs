@@ -1,6 +1,5 @@
 //! `tidegate chaos`: faults against a limiter's store, and what they did to its answers.
 
-mod instance;
 mod progress;
 mod table;
 
@@ -8,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::progress::Progress;
 use super::args::DeadlineArgs;
@@ -19,8 +19,6 @@ use tidegate_chaos::report::{Report, Summary};
 use tidegate_chaos::scenario::{
     Against, LATENESS_MAX, Runner, SCENARIOS, Scenario, ScenarioError, scenario,
 };
-
-pub(super) use instance::run as run_instance;
 
 /// The hidden subcommand that an instance is started by.
 const INSTANCE: &str = "chaos-instance";
@@ -78,7 +76,7 @@ pub(super) struct ChaosArgs {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: u32,
 
-    /// Whether instances put back what a failover lost: on, off, or both in turn where it matters
+    /// Whether instances restore what a failover lost: on, off, or both in turn where it matters
     #[arg(
         long,
         value_name = "WHICH",
@@ -140,9 +138,17 @@ pub(super) fn run(args: ChaosArgs) -> Outcome {
     })
 }
 
+/// `tidegate chaos-instance`: one limiter of a chaos run, started by `tidegate chaos`, which hands
+/// it a plan; nothing for people to type.
+pub(super) fn run_instance() -> Outcome {
+    let ran = compose::large_runtime()?.block_on(tidegate_chaos::load::run_instance());
+    ran.map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Exit::Done)
+}
+
 async fn run_all(args: &ChaosArgs) -> Outcome {
     let runner = args.runner()?;
-    let named = !args.scenarios.iter().any(|name| name == "all");
+    let named = !args.is_all();
     let chosen = args.chosen(&runner.against)?;
     let began_at = wall_us();
     let progress = Progress::new(args.json, chosen.len() * args.repetitions as usize);
@@ -151,12 +157,12 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         let ran = runner.scenario(
             scenario,
             repair,
-            |place, phase| progress.phase(place, phase),
-            |place, run| progress.finished(place, run),
+            |id, phase| progress.phase(id, phase),
+            |id, run| progress.finished(id, run),
         );
         match ran.await {
             Ok(report) => scenarios.push(report),
-            // Of `all`, what this server can't do is told and left out.
+            // Of `all`, what this server can't do is named and left out.
             Err(error) if error.is_unsupported() && !named => {
                 progress.left_out(scenario.name, &error.to_string(), args.repetitions);
             }
@@ -173,7 +179,7 @@ async fn run_all(args: &ChaosArgs) -> Outcome {
         deadline: u64::try_from(args.deadline.deadline.as_micros()).unwrap_or(u64::MAX),
         scenarios,
     };
-    args.tell(&report)?;
+    args.print(&report)?;
     let partly = report.scenarios.iter().any(|s| !s.not_run.is_empty());
     match (report.is_sound(), failed) {
         (false, _) => Ok(Exit::Broken),
@@ -209,19 +215,25 @@ impl ChaosArgs {
         })
     }
 
+    fn is_all(&self) -> bool {
+        self.scenarios.iter().any(|name| name == "all")
+    }
+
     /// Each scenario, and whether with repair.
     fn chosen(&self, against: &Against) -> Result<Vec<(&'static Scenario, bool)>, Failure> {
-        let foreign = matches!(against, Against::Url(_));
-        let all = self.scenarios.iter().any(|name| name == "all");
-        let scenarios: Vec<_> = match all {
-            true => SCENARIOS.iter().filter(|s| !(foreign && s.hurts)).collect(),
+        let external = matches!(against, Against::Url(_));
+        let scenarios: Vec<_> = match self.is_all() {
+            true => SCENARIOS
+                .iter()
+                .filter(|s| !(external && s.hurts()))
+                .collect(),
             false => self
                 .scenarios
                 .iter()
                 .filter_map(|name| scenario(name))
                 .collect(),
         };
-        if let Some(hurting) = scenarios.iter().find(|s| foreign && s.hurts) {
+        if let Some(hurting) = scenarios.iter().find(|s| external && s.hurts()) {
             let cause = format!(
                 "{} would hurt a cluster that chaos did not start",
                 hurting.name
@@ -232,14 +244,14 @@ impl ChaosArgs {
         let choices = |scenario: &Scenario| match self.repair {
             RepairChoice::On => vec![true],
             RepairChoice::Off => vec![false],
-            RepairChoice::Both if scenario.repairable => vec![false, true],
+            RepairChoice::Both if scenario.is_repairable() => vec![false, true],
             RepairChoice::Both => vec![true],
         };
         let each = |s: &'static Scenario| choices(s).into_iter().map(move |repair| (s, repair));
         Ok(scenarios.into_iter().flat_map(each).collect())
     }
 
-    fn tell(&self, report: &Report) -> Result<(), Failure> {
+    fn print(&self, report: &Report) -> Result<(), Failure> {
         let unwritten = |error: std::io::Error| Failure::new(format!("the report: {error}"));
         let page = self
             .report
@@ -269,20 +281,14 @@ fn against(text: &str) -> Against {
     }
 }
 
-/// Ends when somebody asks for the end.
+/// Ends when the user asks for the end.
 async fn interruption() -> Result<(), Failure> {
-    let unheard = |error: std::io::Error| Failure::new(format!("can't listen to signals: {error}"));
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
-        tokio::select! {
-            heard = tokio::signal::ctrl_c() => heard.map_err(unheard),
-            _ = terminated.recv() => Ok(()),
-        }
+    let failed = |error: std::io::Error| Failure::new(format!("can't listen to signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(failed),
+        _ = terminate.recv() => Ok(()),
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await.map_err(unheard)
 }
 
 #[cfg(test)]
@@ -319,7 +325,7 @@ mod tests {
     fn somebody_elses_cluster_is_not_hurt() {
         let url = against("redis://127.0.0.1:6379");
         let all = args(RepairChoice::Both, &["all"]).chosen(&url).unwrap();
-        assert!(!all.is_empty() && all.iter().all(|(scenario, _)| !scenario.hurts));
+        assert!(!all.is_empty() && all.iter().all(|(scenario, _)| !scenario.hurts()));
         let refused = args(RepairChoice::Both, &["kill"])
             .chosen(&url)
             .unwrap_err();

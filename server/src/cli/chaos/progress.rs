@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use tidegate_chaos::report::RunReport;
-use tidegate_chaos::scenario::{Phase, Place, ScenarioError};
+use tidegate_chaos::scenario::{Phase, RunId, ScenarioError};
 
 const TEMPLATE: &str = "{bar:24} {pos}/{len} {spinner} {msg} ({elapsed})";
 
@@ -37,29 +37,28 @@ impl Progress {
     }
 
     /// A run is at this.
-    pub fn phase(&self, place: Place, phase: Phase) {
+    pub fn phase(&self, id: RunId, phase: Phase) {
         let at = match phase {
             Phase::Starting => "starting".to_owned(),
             Phase::Asking(ms) => format!("asking for {} s", ms / 1_000),
             Phase::Judging => "judging".to_owned(),
         };
-        self.bar.set_message(format!("{}: {at}", title(place)));
+        self.bar.set_message(format!("{}: {at}", title(id)));
     }
 
     /// A run has finished.
-    pub fn finished(&self, place: Place, ran: Result<&RunReport, &ScenarioError>) {
+    pub fn finished(&self, id: RunId, ran: Result<&RunReport, &ScenarioError>) {
         self.bar.inc(1);
         let run = match ran {
             Ok(run) => run,
-            Err(error) => return self.say(&format!("{}: NOT RUN: {error}", title(place))),
+            Err(error) => return self.say(&format!("{}: NOT RUN: {error}", title(id))),
         };
         let judged = &run.judgement;
-        let recovery: Option<Vec<u64>> = judged.shards.iter().map(|s| s.recovery).collect();
-        let recovery = recovery.and_then(|shards| shards.into_iter().max());
+        let recovery = run.recovery();
         let recovery = recovery.map_or("never".to_owned(), |us| format!("{} ms", us / 1_000));
         let mut line = format!(
             "{}: {} checks, {} wrongly admitted (bound {}), {} wrongly denied, recovery {recovery}",
-            title(place),
+            title(id),
             judged.checks,
             judged.wrongly_admitted,
             run.wrongly_admitted_bound,
@@ -98,11 +97,11 @@ impl Progress {
     }
 }
 
-fn title(place: Place) -> String {
-    let repair = match (place.repair, place.scenario.repairable) {
+fn title(id: RunId) -> String {
+    let repair = match (id.repair, id.scenario.is_repairable()) {
         (true, true) => " with repair",
         (false, true) => " without repair",
         _ => "",
     };
-    format!("{}{repair} #{}", place.scenario.name, place.repetition)
+    format!("{}{repair} #{}", id.scenario.name, id.repetition)
 }

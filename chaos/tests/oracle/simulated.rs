@@ -1,11 +1,11 @@
-//! A law, and a limiter in a few lines whose every instant is known.
+//! Expectations, and a limiter in a few lines whose every instant is known.
 
 use std::collections::HashMap;
 
 use tidegate::model::{
     Algorithm, Allowance, CeilingRule, ClockSource, Micros, Policies, Policy, PolicyName, Quota,
 };
-use tidegate_chaos::oracle::{AnsweredBy, Law, Record, ShardMap, Stalls, Verdict};
+use tidegate_chaos::oracle::{AnsweredBy, Expectations, Record, ShardMap, Stalls, Status};
 
 pub const WINDOW: u64 = 1_000_000;
 pub const START: u64 = 1_760_000_000_000_000;
@@ -21,22 +21,20 @@ fn rule(limit: u64) -> Option<CeilingRule> {
 }
 
 /// 12 units a second over all regions, 8 in each, by the store's clock.
-pub fn law() -> Law {
-    law_by(ClockSource::Store)
+pub fn expectations() -> Expectations {
+    expectations_by(ClockSource::Store)
 }
 
 /// The same by either clock.
-pub fn law_by(clock: ClockSource) -> Law {
+pub fn expectations_by(clock: ClockSource) -> Expectations {
     let name = PolicyName::new("chaos").unwrap();
     let policy = Policy::new(name, rule(GLOBAL), rule(REGION)).unwrap();
     let policy = policy.with_clock(clock);
-    Law {
+    Expectations {
         policies: Policies::new([policy]).unwrap(),
-        deadline: 50_000,
         lateness_max: 10_000,
         shards: ShardMap::equal(3),
         denials_excused_until: 0,
-        fault_at: START,
         recovery_from: START,
         ended_at: START + 10 * WINDOW,
         stalls: Stalls::default(),
@@ -65,7 +63,7 @@ impl Ask {
         }
     }
 
-    pub fn record(&self, verdict: Verdict) -> Record {
+    pub fn record(&self, status: Status) -> Record {
         Record {
             instance: 0,
             policy: "chaos".into(),
@@ -76,7 +74,7 @@ impl Ask {
             sent: self.sent,
             answered: self.sent + self.decided_after + self.answered_after,
             late: 0,
-            verdict,
+            status,
             degraded: false,
             by: AnsweredBy::Store,
             retry_after: None,
@@ -126,9 +124,9 @@ pub fn decide(mut asks: Vec<Ask>, slack: u64) -> Vec<Record> {
         let now = ask.sent + ask.decided_after;
         if logs.has_room(ask, now, slack) {
             logs.charge(ask, now);
-            return ask.record(Verdict::Admitted);
+            return ask.record(Status::Admitted);
         }
-        ask.record(Verdict::Denied)
+        ask.record(Status::Denied)
     };
     asks.iter().map(decide).collect()
 }

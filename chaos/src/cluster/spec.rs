@@ -33,7 +33,7 @@ impl Shape {
 
 /// What to start. The default: three primaries, three replicas, node timeout 1 s, no persistence.
 #[derive(Debug, Clone)]
-pub struct ClusterOptions {
+pub struct ClusterSpec {
     pub(crate) shape: Shape,
     pub(crate) program: PathBuf,
     pub(crate) node_timeout: Duration,
@@ -45,7 +45,7 @@ pub struct ClusterOptions {
     pub(crate) start_timeout: Duration,
 }
 
-impl Default for ClusterOptions {
+impl Default for ClusterSpec {
     fn default() -> Self {
         Self {
             shape: Shape::Cluster {
@@ -66,7 +66,7 @@ impl Default for ClusterOptions {
     }
 }
 
-impl ClusterOptions {
+impl ClusterSpec {
     /// One node without cluster mode.
     #[must_use]
     pub fn single() -> Self {
@@ -141,4 +141,14 @@ impl ClusterOptions {
         self.settings.push((directive.into(), values.into()));
         self
     }
+}
+
+/// What is done to one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeAction {
+    Kill,
+    Stop,
+    Start,
+    Pause,
+    Resume,
 }

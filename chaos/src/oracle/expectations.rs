@@ -7,13 +7,11 @@ use super::shards::ShardMap;
 use super::stalls::Stalls;
 use tidegate::model::{Algorithm, Policies, Region, Scope, Subject};
 
-/// What must hold.
+/// What a limiter's answers must agree with.
 #[derive(Clone, Debug)]
-pub struct Law {
+pub struct Expectations {
     /// The policies that were in force all the time.
     pub policies: Policies,
-    /// How long a check may take, in microseconds.
-    pub deadline: u64,
     /// How much later than its deadline a call may be answered before it counts as past it, in
     /// microseconds: what one wake-up of the runtime takes.
     pub lateness_max: u64,
@@ -22,8 +20,6 @@ pub struct Law {
     /// Until when denials are excused, in microseconds since the epoch: a clock that steps back
     /// may lock out for one window.
     pub denials_excused_until: u64,
-    /// When the fault came, in microseconds since the epoch.
-    pub fault_at: u64,
     /// From when on recovery is counted: the fault, or its end when nothing can be served before.
     pub recovery_from: u64,
     /// When the load ended.
@@ -32,31 +28,28 @@ pub struct Law {
     pub stalls: Stalls,
 }
 
-/// Names one ceiling of one subject.
+/// Names one ceiling of one subject; without a region the global one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CeilingKey {
-    /// The policy's name.
-    pub policy: String,
-    /// Who is limited.
-    pub subject: String,
-    /// The region of a ceiling by region; absent for the global one.
-    pub region: Option<String>,
+pub(super) struct CeilingKey {
+    pub(super) policy: String,
+    pub(super) subject: String,
+    pub(super) region: Option<String>,
 }
 
 /// A ceiling's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CeilingLaw {
+pub(super) struct ExpectedCeiling {
     /// Units per window.
-    pub limit: u64,
+    pub(super) limit: u64,
     /// The window in microseconds.
-    pub window: u64,
+    pub(super) window: u64,
     /// Whether the algorithm promises the limit in every window.
-    pub exact: bool,
+    pub(super) strict: bool,
 }
 
-impl Law {
+impl Expectations {
     /// The ceilings that a record's check is counted in; empty when its policy isn't known.
-    pub fn ceilings_of(&self, record: &Record) -> BTreeMap<CeilingKey, CeilingLaw> {
+    pub(super) fn ceilings_of(&self, record: &Record) -> BTreeMap<CeilingKey, ExpectedCeiling> {
         let Some(policy) = self.policies.get(&record.policy) else {
             return BTreeMap::new();
         };
@@ -79,12 +72,12 @@ impl Law {
                     .clone()
                     .filter(|_| ceiling.scope == Scope::Region),
             };
-            let law = CeilingLaw {
+            let expected = ExpectedCeiling {
                 limit: ceiling.quota.limit(),
                 window: ceiling.quota.window().get(),
-                exact: ceiling.algorithm == Algorithm::SlidingLog,
+                strict: ceiling.algorithm == Algorithm::SlidingLog,
             };
-            (key, law)
+            (key, expected)
         });
         keyed.collect()
     }

@@ -1,5 +1,5 @@
-//! A runtime aside from the caller's, for what clusters under test keep open: connections to the
-//! Docker engine, proxies.
+//! A runtime in the background, for what clusters under test keep open: connections to the Docker
+//! engine, proxies.
 //!
 //! So a cluster may be shared by tests with runtimes of their own, and dropped outside of any.
 //! Never ends before the process does.
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::ClusterError;
 
 /// Runs `work` there, to its end even if the caller gives up.
-pub(super) async fn aside<T: Send + 'static>(
+pub(super) async fn in_background<T: Send + 'static>(
     work: impl Future<Output = Result<T, ClusterError>> + Send + 'static,
 ) -> Result<T, ClusterError> {
     match runtime()?.spawn(work).await {
