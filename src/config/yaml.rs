@@ -16,7 +16,7 @@ use super::fault::{Faults, KeyPath, Mark};
 pub const FILE_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
 /// How deep maps and lists may lie in each other.
-pub const DEPTH_MAX: usize = 16;
+const DEPTH_MAX: usize = 16;
 
 /// A value and its place.
 #[derive(Debug)]

@@ -6,10 +6,11 @@ use serde_json::json;
 use super::args::{
     AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, part,
 };
-use super::ask::{Answerer, Whom};
+use super::backend::{Backend, BackendArgs};
+use super::compose;
 use super::failure::{Exit, Failure};
+use super::output::{Outcome, print_line};
 use super::stage_args::StageArgs;
-use super::{Outcome, compose, print_line};
 use tidegate::store::Refunded;
 
 const EXAMPLES: &str = "\
@@ -67,7 +68,7 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
     compose::install_logs(&args.log, "off")?;
     compose::shared_store_needed("refund", &args.server, &args.store)?;
     compose::small_runtime()?.block_on(async {
-        let whom = Whom {
+        let backend = BackendArgs {
             server: &args.server,
             admin: Some(&args.admin),
             policies: &args.policies,
@@ -75,9 +76,9 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
             deadline: args.deadline,
             stage: StageArgs::default(),
         };
-        let answerer = Answerer::find(whom).await?;
+        let backend = Backend::open(backend).await?;
         let check = args.subject.check().id(args.id.as_str());
-        let refunded = answerer.refund(&check, args.cost).await;
+        let refunded = backend.refund(&check, args.cost).await;
         args.told(refunded.map_err(Failure::from)?)
     })
 }

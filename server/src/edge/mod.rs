@@ -4,6 +4,7 @@
 //! An edge reads a question, asks the [`tidegate::Limiter`], and says the answer in its protocol's
 //! words. Never decides, and never counts what is limited.
 
+pub(crate) mod body;
 pub mod client_address;
 pub mod headers;
 pub mod problem;
