@@ -28,8 +28,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::failure::Exit;
-#[cfg(feature = "chaos")]
-use self::output::{Outcome, print_line};
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -5,10 +5,10 @@
 //! words. Never decides, and never counts what is limited.
 
 pub(crate) mod body;
-pub mod client_address;
-pub mod headers;
-pub mod problem;
-pub mod protocol;
+pub(crate) mod client_address;
+pub(crate) mod headers;
+pub(crate) mod problem;
+pub(crate) mod protocol;
 #[cfg(test)]
 mod testing;
 pub mod web;

@@ -9,7 +9,7 @@ use tidegate::model::{Decision, Denial, Retry};
 
 /// What a denial that the store could not confirm tells a client to wait, when nothing better is
 /// known: long enough that it isn't a hot loop, short against every outage.
-pub const RETRY_UNCONFIRMED_SECS: u64 = 1;
+pub const RETRY_UNAVAILABLE_SECS: u64 = 1;
 
 /// What a decision means to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,8 @@ pub enum DecisionKind {
 
 impl DecisionKind {
     /// All of them.
-    pub const ALL: [DecisionKind; 4] = [
+    #[cfg(test)]
+    const ALL: [DecisionKind; 4] = [
         DecisionKind::Admitted,
         DecisionKind::RateLimited,
         DecisionKind::NeverAdmitted,
@@ -94,7 +95,7 @@ impl DecisionKind {
         match DecisionKind::of(decision) {
             DecisionKind::Admitted | DecisionKind::NeverAdmitted => None,
             DecisionKind::RateLimited => wait,
-            DecisionKind::Unavailable => wait.or(Some(RETRY_UNCONFIRMED_SECS)),
+            DecisionKind::Unavailable => wait.or(Some(RETRY_UNAVAILABLE_SECS)),
         }
     }
 }
@@ -168,7 +169,7 @@ impl ErrorKind {
     /// What `Retry-After` says: absent where waiting doesn't help.
     pub const fn retry_after_secs(self) -> Option<u64> {
         match self {
-            ErrorKind::Overloaded | ErrorKind::StoreUnavailable => Some(RETRY_UNCONFIRMED_SECS),
+            ErrorKind::Overloaded | ErrorKind::StoreUnavailable => Some(RETRY_UNAVAILABLE_SECS),
             _ => None,
         }
     }

@@ -1,8 +1,9 @@
 //! `tidegate chaos-instance`: one limiter of a chaos run, as a process of its own. Started by
 //! `tidegate chaos`, which hands it a plan; nothing for people to type.
 
+use super::super::compose;
 use super::super::failure::{Exit, Failure};
-use super::super::{Outcome, compose};
+use super::super::output::Outcome;
 use tidegate::Limiter;
 use tidegate::admission::LocalStage;
 use tidegate::model::KeyPrefix;

@@ -159,18 +159,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn traffic_names_subjects_and_regions_of_the_plan_only() {
-        let plan = Plan {
+    fn plan(subjects: u64, distribution: Distribution) -> Plan {
+        Plan {
             policy: "p".to_owned(),
-            subjects: 3,
-            distribution: Distribution::Zipf(1.0),
-            regions: vec!["us".to_owned(), "eu".to_owned()],
+            subjects,
+            distribution,
+            regions: Vec::new(),
             cost: 2,
             tasks: 1,
             extent: Extent::Checks(1),
             rate: None,
-        };
+        }
+    }
+
+    fn subjects(subjects: u64, distribution: Distribution) -> impl FnMut() -> String {
+        let plan = plan(subjects, distribution);
+        let mut traffic = Traffic::new(&plan, SmallRng::seed_from_u64(1)).unwrap();
+        move || traffic.next(&plan).subject
+    }
+
+    #[test]
+    fn traffic_names_subjects_and_regions_of_the_plan_only() {
+        let mut plan = plan(3, Distribution::Zipf(1.0));
+        plan.regions = vec!["us".to_owned(), "eu".to_owned()];
         let mut traffic = Traffic::new(&plan, SmallRng::seed_from_u64(3)).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1_000 {
@@ -179,21 +190,6 @@ mod tests {
             seen.insert((check.subject, check.region.unwrap()));
         }
         assert_eq!(seen.len(), 6);
-    }
-
-    fn traffic(subjects: u64, distribution: Distribution) -> impl FnMut() -> String {
-        let plan = Plan {
-            policy: "p".to_owned(),
-            subjects,
-            distribution,
-            regions: Vec::new(),
-            cost: 1,
-            tasks: 1,
-            extent: Extent::Checks(1),
-            rate: None,
-        };
-        let mut traffic = Traffic::new(&plan, SmallRng::seed_from_u64(1)).unwrap();
-        move || traffic.next(&plan).subject
     }
 
     /// Pearson's statistic of `draws` samples against the exact law; under the law its mean is
@@ -227,14 +223,14 @@ mod tests {
     #[test]
     fn one_subject_is_always_the_first() {
         for distribution in [Distribution::Uniform, Distribution::Zipf(1.0)] {
-            let mut next = traffic(1, distribution);
+            let mut next = subjects(1, distribution);
             assert!((0..1_000).all(|_| next() == "key-1"));
         }
     }
 
     #[test]
     fn uniform_subjects_are_all_asked_about_alike() {
-        let mut next = traffic(7, Distribution::Uniform);
+        let mut next = subjects(7, Distribution::Uniform);
         let mut seen = [0u32; 7];
         for _ in 0..7_000 {
             let rank: usize = next().strip_prefix("key-").unwrap().parse().unwrap();

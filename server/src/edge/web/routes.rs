@@ -20,9 +20,8 @@ use tidegate::store::Store;
 /// An endpoint, the methods that it knows, and what answers them.
 type Route<S> = (Endpoint, &'static str, MethodRouter<Arc<App<S>>>);
 
-/// All endpoints over `app`. Requests should carry their peer's address as an extension
-/// ([`Peer`](crate::edge::client_address::Peer)), as [`super::Server`] sees to: without it a request to `/v1/auth` must name
-/// its subject.
+/// All endpoints over `app`. [`super::Server`] gives each request its peer's address as an extension:
+/// without it a request to `/v1/auth` must name its subject.
 pub fn router<S: Store>(app: Arc<App<S>>) -> Router {
     let bounded = |name| Endpoint {
         name,
