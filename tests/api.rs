@@ -59,11 +59,7 @@ fn policies(rate: &str, on_outage: OnOutage) -> Policies {
         delay: false,
     };
     let policy = Policy::new(PolicyName::new("p").unwrap(), Some(rule), None).unwrap();
-    Policies::new([Policy {
-        on_outage,
-        ..policy
-    }])
-    .unwrap()
+    Policies::new([policy.with_on_outage(on_outage)]).unwrap()
 }
 
 fn builder<S: Store>(store: S, rate: &str, on_outage: OnOutage) -> LimiterBuilder<S> {

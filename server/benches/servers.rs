@@ -18,10 +18,10 @@ use http_body_util::BodyExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tidegate::config::{Config, ServerSettings};
+use tidegate::model::Policies;
 use tidegate::{Limiter, MemoryStore};
-use tidegate_server::edge::web::{App, router, serve};
-use tidegate_server::telemetry::Instruments;
+use tidegate_server::config::Settings;
+use tidegate_server::edge::web::{App, Server, router};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
@@ -61,7 +61,7 @@ fn main() {
 
 /// Requests handed to the router, one after the other.
 async fn direct(requests: u64) {
-    let router = router(app());
+    let router = router(Arc::new(app()));
     for (name, policy) in ROWS {
         let began = Instant::now();
         for n in 0..requests {
@@ -148,25 +148,20 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn app() -> Arc<App<MemoryStore>> {
-    let config = Config::parse(POLICIES).expect("policies");
+fn app() -> App<MemoryStore> {
     let limiter = Limiter::builder()
-        .policies(config.policies)
+        .policies(Policies::from_yaml(POLICIES).expect("policies"))
         .store(MemoryStore::default())
         .build()
         .expect("a limiter");
-    let instruments = Arc::new(Instruments::default());
-    Arc::new(App::new(
-        Arc::new(limiter),
-        ServerSettings::default(),
-        instruments,
-    ))
+    App::new(Arc::new(limiter), Settings::default(), Arc::default())
 }
 
 async fn tidegate() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
-    let address = listener.local_addr().expect("its address");
-    tokio::spawn(serve(listener, app(), std::future::pending()));
+    let local = "127.0.0.1:0".parse().expect("an address");
+    let server = Server::bind(local, app()).await.expect("a server");
+    let address = server.address();
+    tokio::spawn(server.run(std::future::pending()));
     address
 }
 

@@ -1,8 +1,9 @@
 //! The server and the command line tool around the library `tidegate`.
 //!
-//! [`edge`] speaks protocols, [`telemetry`] says what happens, [`cli`] puts both together. Never
-//! decides: the library's `Limiter` does.
+//! [`config`] holds what the server is told, [`edge`] speaks protocols, [`telemetry`] says what
+//! happens, and [`cli`] puts them together. Never decides: the library's `Limiter` does.
 
 pub mod cli;
+pub mod config;
 pub mod edge;
 pub mod telemetry;

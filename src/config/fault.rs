@@ -7,6 +7,7 @@ pub const FAULTS_MAX: usize = 1_000;
 
 /// A place in a file; both count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct Mark {
     /// The line.
     pub line: usize,
@@ -16,7 +17,7 @@ pub struct Mark {
 
 impl Mark {
     /// Where a file begins.
-    pub const START: Mark = Mark { line: 1, column: 1 };
+    pub(super) const START: Mark = Mark { line: 1, column: 1 };
 }
 
 /// The way from a file's top to a value: `policies.video_top.regions.us`.
@@ -26,7 +27,7 @@ pub struct KeyPath(String);
 impl KeyPath {
     /// The value below `key`; a key that isn't a plain word stands in quotes.
     #[must_use]
-    pub fn key(&self, key: &str) -> KeyPath {
+    pub(super) fn key(&self, key: &str) -> KeyPath {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
         let word = match key.len() {
             1..=64 if key.bytes().all(plain) => key.to_owned(),
@@ -40,7 +41,7 @@ impl KeyPath {
 
     /// The value at `index` of a list.
     #[must_use]
-    pub fn index(&self, index: usize) -> KeyPath {
+    pub(super) fn index(&self, index: usize) -> KeyPath {
         KeyPath(format!("{}[{index}]", self.0))
     }
 }
@@ -63,6 +64,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// Where.
     pub at: Mark,

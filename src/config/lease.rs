@@ -6,7 +6,7 @@ use super::yaml::{Entry, Node};
 use crate::model::{Algorithm, Allowance, CeilingRule, LeaseRule, Micros};
 
 /// The shortest and the longest time for which capacity may be held ahead.
-pub const LEASE_PERIOD_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(60));
+const LEASE_PERIOD_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(60));
 
 /// The largest part of a ceiling that one lease may take unless the file says otherwise: 10 %.
 const SHARE_MAX_PERMILLE_DEFAULT: u16 = 100;

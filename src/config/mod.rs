@@ -1,12 +1,21 @@
-//! What an operator writes, from raw text to valid values: policies and server settings of a YAML
-//! file.
+//! Policies as operators write them, from raw text to valid values.
 //!
 //! All faults of a file are reported at once, each with its line, its column, the way to it and
 //! what would be right. Never holds a value that is not valid, and never applies a part of a file.
+//!
+//! ```
+//! use tidegate::model::Policies;
+//!
+//! let policies = Policies::from_yaml(
+//!     "version: 1
+//! policies:
+//!   api: {algorithm: sliding_log, global: 1000/min, region: 300/min}
+//! ",
+//! )?;
+//! assert!(policies.get("api").is_some());
+//! # Ok::<(), tidegate::config::Faults>(())
+//! ```
 
-mod bounds;
-mod cidr;
-mod examples;
 mod fault;
 mod fit;
 mod lease;
@@ -14,9 +23,7 @@ mod policy;
 mod rate;
 mod read;
 mod schema;
-mod secret;
-mod server;
-mod server_section;
+mod section;
 mod suggest;
 mod yaml;
 
@@ -24,43 +31,26 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-pub use bounds::{CONNECTIONS_MAX_MAX, HEAD_BYTES_BOUNDS, ServerBounds, TIMEOUT_BOUNDS};
-pub use cidr::{Cidr, CidrError, masked, unmapped};
-pub use examples::{EXAMPLES, Example, examples_yaml};
 pub use fault::{FAULTS_MAX, Fault, Faults, KeyPath, Mark};
-pub use lease::LEASE_PERIOD_BOUNDS;
-pub use policy::{DESCRIPTION_LEN_MAX, POLICIES_MAX};
+pub use policy::POLICIES_MAX;
 pub use read::parse_duration;
 pub use schema::SCHEMA_JSON;
-pub use secret::{Secret, SecretError};
-pub use server::{
-    BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, ChoiceError, ErrorBody, HeaderField,
-    HeaderFieldError, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, RateLimitHeaders, ServerSettings,
-    TRUSTED_PROXIES_MAX, XRateLimitReset,
-};
+pub use section::Section;
 pub use suggest::nearest;
-pub use yaml::{DEPTH_MAX, FILE_BYTES_MAX};
+pub use yaml::FILE_BYTES_MAX;
 
 use self::yaml::{Entry, Node};
 use crate::model::Policies;
 
 /// The version of the file's format that this program reads.
-pub const VERSION: u64 = 1;
+const VERSION: u64 = 1;
 
 /// A file's top keys.
 const TOP_KEYS: &[&str] = &["version", "policies", "server"];
 
-/// Everything a file says, valid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// What is enforced.
-    pub policies: Policies,
-    /// How the server's edges behave.
-    pub server: ServerSettings,
-}
-
 /// Why a file can't be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// It can't be read at all.
     #[error("can't read {}: {source}", file.display())]
@@ -91,58 +81,65 @@ fn in_file(file: &Path, faults: &Faults) -> String {
     lines.join("\n")
 }
 
-impl Config {
-    /// Reads a file's text.
+impl Policies {
+    /// Reads a policy file's text. A `server` section is left to the server.
     ///
     /// # Errors
     /// All that is wrong with it, in its order.
-    pub fn parse(text: &str) -> Result<Self, Faults> {
-        let mut faults = Faults::default();
-        let config = match yaml::read(text, &mut faults) {
-            Some(root) => top(&root, &mut faults),
-            None => None,
-        };
-        faults.or(config)
+    pub fn from_yaml(text: &str) -> Result<Self, Faults> {
+        let (policies, ()) = parse(text.as_bytes(), |section| section.ignore())?;
+        Ok(policies)
     }
 
-    /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
+    /// Reads a policy file of at most [`FILE_BYTES_MAX`] bytes. A `server` section is left to the
+    /// server.
     ///
     /// # Errors
     /// When it can't be read, or all that is wrong with it.
-    pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let read = |source| ConfigError::Read {
-            file: file.to_owned(),
-            source,
-        };
-        let mut bytes = Vec::new();
-        // One byte beyond the bound shows that the file is longer, however long.
-        File::open(file)
-            .and_then(|open| open.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
-            .map_err(read)?;
-        Config::from_bytes(&bytes).map_err(|faults| ConfigError::Invalid {
-            file: file.to_owned(),
-            faults,
-        })
+    pub fn from_file(file: &Path) -> Result<Self, ConfigError> {
+        let (policies, ()) = load(file, |section| section.ignore())?;
+        Ok(policies)
     }
+}
 
-    /// Reads a file's bytes.
-    ///
-    /// # Errors
-    /// All that is wrong with it, in its order.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Faults> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Config::parse(text),
-            Err(error) => Err(not_utf8(bytes, error.valid_up_to())),
-        }
-    }
+/// Reads a file's bytes: its policies, and what `server` makes of its `server` section.
+///
+/// # Errors
+/// All that is wrong with both, in the order of the file.
+pub fn parse<T>(
+    bytes: &[u8],
+    server: impl FnOnce(&mut Section<'_>) -> T,
+) -> Result<(Policies, T), Faults> {
+    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
+    let mut faults = Faults::default();
+    let read = match yaml::read(text, &mut faults) {
+        Some(root) => top(&root, server, &mut faults),
+        None => None,
+    };
+    faults.or(read)
+}
 
-    /// The example policies that are built in, with the server's defaults: see [`EXAMPLES`].
-    ///
-    /// # Errors
-    /// Never in practice: a test reads them.
-    pub fn examples() -> Result<Self, Faults> {
-        Config::parse(&examples_yaml())
-    }
+/// Reads a file of at most [`FILE_BYTES_MAX`] bytes, as [`parse`] does.
+///
+/// # Errors
+/// When it can't be read, or all that is wrong with it.
+pub fn load<T>(
+    file: &Path,
+    server: impl FnOnce(&mut Section<'_>) -> T,
+) -> Result<(Policies, T), ConfigError> {
+    let read = |source| ConfigError::Read {
+        file: file.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    // One byte beyond the bound shows that the file is longer, however long.
+    File::open(file)
+        .and_then(|open| open.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
+        .map_err(read)?;
+    parse(&bytes, server).map_err(|faults| ConfigError::Invalid {
+        file: file.to_owned(),
+        faults,
+    })
 }
 
 fn not_utf8(bytes: &[u8], valid_up_to: usize) -> Faults {
@@ -158,7 +155,11 @@ fn not_utf8(bytes: &[u8], valid_up_to: usize) -> Faults {
     faults
 }
 
-fn top(root: &Node, faults: &mut Faults) -> Option<Config> {
+fn top<T>(
+    root: &Node,
+    server: impl FnOnce(&mut Section<'_>) -> T,
+    faults: &mut Faults,
+) -> Option<(Policies, T)> {
     let path = KeyPath::default();
     let what = "a map with `version: 1` and `policies:`";
     let entries = read::map(root, &path, what, faults)?;
@@ -170,8 +171,9 @@ fn top(root: &Node, faults: &mut Faults) -> Option<Config> {
         read::unknown_key(entry, &path, TOP_KEYS, faults);
     }
     version(find("version"), &path, faults);
-    let server = find("server")
-        .map(|entry| server_section::settings(&entry.value, &path.key("server"), faults));
+    let mut section = Section::new(find("server"), path.key("server"), faults);
+    let settings = server(&mut section);
+    section.finish();
     let Some(entry) = find("policies") else {
         let cure = "a map of policies by name; `tidegate config example` prints one";
         faults.add_with(root.at, &path, "there is no `policies`", cure);
@@ -185,10 +187,7 @@ fn top(root: &Node, faults: &mut Faults) -> Option<Config> {
             return None;
         }
     };
-    Some(Config {
-        policies,
-        server: server.unwrap_or_default(),
-    })
+    Some((policies, settings))
 }
 
 fn version(entry: Option<&Entry>, path: &KeyPath, faults: &mut Faults) {

@@ -12,7 +12,7 @@ use crate::model::{Algorithm, ClockSource, OnOutage, Policy, PolicyName, Region,
 pub const POLICIES_MAX: usize = 10_000;
 
 /// The longest description, in characters.
-pub const DESCRIPTION_LEN_MAX: usize = 1_000;
+const DESCRIPTION_LEN_MAX: usize = 1_000;
 
 /// A policy's keys, in the order of the documentation.
 pub(super) const POLICY_KEYS: &[&str] = &[

@@ -1,8 +1,9 @@
 //! The JSON schema of a policy file, for editors and for checks before a deployment. It knows the
 //! shapes; what only shows when the parts meet (a burst without a bucket, a region without its
-//! ceiling) is [`super::Config::parse`]'s to say.
+//! ceiling) is the reader's to say.
 
-/// The schema (draft 2020-12), as JSON text.
+/// The schema (draft 2020-12), as JSON text. It takes anything in the place of `"server": true`:
+/// the server puts its own settings' schema there.
 pub const SCHEMA_JSON: &str = include_str!("schema.json");
 
 #[cfg(test)]
@@ -10,7 +11,7 @@ mod tests {
     use serde_json::Value;
 
     use super::SCHEMA_JSON;
-    use crate::config::{lease, policy, rate, server_section};
+    use crate::config::{lease, policy, rate};
     use crate::model::Algorithm;
 
     fn names(schema: &Value, pointer: &str) -> Vec<String> {
@@ -36,7 +37,6 @@ mod tests {
             ("/$defs/policy/properties", policy::POLICY_KEYS),
             ("/$defs/override/properties", policy::OVERRIDE_KEYS),
             ("/$defs/lease/properties", lease::LEASE_KEYS),
-            ("/$defs/server/properties", server_section::SERVER_KEYS),
             (
                 "/$defs/ceiling/anyOf/1/properties",
                 rate::RateKeys::Ceiling.known(),

@@ -1,7 +1,7 @@
 //! The word that was probably meant. Never guesses when nothing is near.
 
 /// The choice nearest to `given`: at most two edits away (one in words of up to four letters),
-/// hyphens counting as underscores and capitals as small letters.
+/// where two swapped neighbours are one edit; hyphens counting as underscores and capitals as small letters.
 pub fn nearest<'a>(given: &str, choices: &[&'a str]) -> Option<&'a str> {
     if given.len() > 64 {
         return None;
@@ -11,7 +11,7 @@ pub fn nearest<'a>(given: &str, choices: &[&'a str]) -> Option<&'a str> {
     let edits_max = if given.chars().count() <= 4 { 1 } else { 2 };
     choices
         .iter()
-        .map(|choice| (distance(&given, &normal(choice)), *choice))
+        .map(|choice| (strsim::osa_distance(&given, &normal(choice)), *choice))
         .filter(|(edits, _)| *edits <= edits_max)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, choice)| choice)
@@ -23,25 +23,6 @@ pub(super) fn did_you_mean(given: &str, choices: &[&str]) -> String {
         Some(choice) => format!("did you mean `{choice}`?"),
         None => format!("there are: {}", choices.join(", ")),
     }
-}
-
-/// The edit distance where two swapped neighbours are one edit (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 #[cfg(test)]

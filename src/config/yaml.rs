@@ -3,60 +3,19 @@
 //! Takes the plain part of YAML only: no anchors, aliases, tags or second documents, since a
 //! limit that is written elsewhere is a limit nobody finds. Never resolves a scalar's type: that
 //! is for whoever knows what should be there. Never recurses, and never keeps more than
-//! [`FILE_BYTES_MAX`] bytes to [`DEPTH_MAX`] levels.
+//! [`FILE_BYTES_MAX`] bytes to [`node::DEPTH_MAX`] levels.
 
 mod build;
+mod node;
 
 use saphyr_parser::Parser;
 
 use self::build::{Builder, Stop, mark_of};
+pub(super) use self::node::{Entry, Node, Value};
 use super::fault::{Faults, KeyPath, Mark};
 
 /// The longest file, in bytes: 16 MiB.
 pub const FILE_BYTES_MAX: usize = 16 * 1_024 * 1_024;
-
-/// How deep maps and lists may lie in each other.
-pub const DEPTH_MAX: usize = 16;
-
-/// A value and its place.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub at: Mark,
-    pub value: Value,
-}
-
-#[derive(Debug)]
-pub(super) enum Value {
-    /// Text as written, quotes and escapes resolved.
-    Scalar {
-        text: String,
-        quoted: bool,
-    },
-    List(Vec<Node>),
-    Map(Vec<Entry>),
-    /// Already reported: nothing more is to be said about it.
-    Refused,
-}
-
-impl Value {
-    /// Whether nothing is written there: `~`, `null` or no text at all.
-    pub fn is_null(&self) -> bool {
-        match self {
-            Value::Scalar { text, quoted } => {
-                !quoted && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
-            }
-            _ => false,
-        }
-    }
-}
-
-/// A key, its place, and its value. No key stands twice in a map.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub key: String,
-    pub at: Mark,
-    pub value: Node,
-}
 
 /// Reads the one document of `text`; absent when the faults say why.
 pub(super) fn read(text: &str, faults: &mut Faults) -> Option<Node> {

@@ -11,6 +11,7 @@ use crate::model::{
 
 /// A decision's JSON members, in the order in which they are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct DecisionBody {
     /// Whether the check may go on.
     pub admitted: bool,
@@ -47,6 +48,7 @@ pub struct DecisionBody {
 
 /// One ceiling's JSON members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CeilingBody {
     /// `global` or `region`.
     #[serde(with = "scope")]
@@ -67,6 +69,7 @@ pub struct CeilingBody {
 /// Why a [`DecisionBody`] is no decision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the decision's {member} is not valid: {detail}")]
+#[non_exhaustive]
 pub struct DecisionBodyError {
     /// The JSON member.
     pub member: &'static str,

@@ -1,12 +1,10 @@
-//! The JSON of questions and answers, one form for HTTP, `--json` and the library's serde form.
+//! The JSON of a decision, one form for HTTP, `--json` and the library's serde form.
 //! Times are seconds with their microseconds kept; what doesn't apply is absent, never -1.
 //!
 //! Never decides a status code: that is the edge's.
 
 mod decision;
-mod request;
 mod seconds;
 
 pub use decision::{CeilingBody, DecisionBody, DecisionBodyError};
-pub use request::{CheckBody, ChecksBody, CostError, RefundBody, ResetBody};
 pub use seconds::Seconds;

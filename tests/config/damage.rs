@@ -2,9 +2,9 @@
 //! in the file.
 
 use proptest::prelude::*;
-use tidegate::config::{Config, EXAMPLES};
+use tidegate::model::Policies;
 
-use super::faults_of;
+use super::{EXAMPLES, faults_of};
 
 /// Pieces that mean something to YAML or to the reader.
 const PIECES: &[&str] = &[
@@ -95,7 +95,7 @@ fn damaged(text: &str, damages: &[Damage]) -> String {
 }
 
 fn is_judged(text: &str) {
-    let Err(faults) = Config::parse(text) else {
+    let Err(faults) = Policies::from_yaml(text) else {
         return;
     };
     assert!(!faults.is_empty());
@@ -119,7 +119,7 @@ proptest! {
         example in 0..EXAMPLES.len(),
         damages in prop::collection::vec(damage(), 1..6),
     ) {
-        is_judged(&damaged(EXAMPLES[example].yaml, &damages));
+        is_judged(&damaged(EXAMPLES[example], &damages));
     }
 
     #[test]
@@ -130,8 +130,8 @@ proptest! {
 
 #[test]
 fn lines_may_end_as_on_windows() {
-    let text = EXAMPLES[0].yaml.replace('\n', "\r\n");
-    assert_eq!(Config::parse(&text), Config::parse(EXAMPLES[0].yaml));
+    let text = EXAMPLES[0].replace('\n', "\r\n");
+    assert_eq!(Policies::from_yaml(&text), Policies::from_yaml(EXAMPLES[0]));
     let faults = faults_of("version: 1\r\npolicies:\r\n  p: {algorithm: x, global: 5/s}\r\n");
     assert!(
         faults.to_string().starts_with("3:18: policies.p.algorithm"),

@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use tidegate::config::{Config, ConfigError, FAULTS_MAX};
+use tidegate::config::{ConfigError, FAULTS_MAX};
+use tidegate::model::Policies;
 
 use super::{faults_of, said_of};
 
@@ -36,8 +37,7 @@ policies:
     overrides:
       key-1: {region: 5/s}
 server:
-  ipv6_prefix: 32
-  admin_token: hunter2hunter2hunter2
+  ipv6_prefix: what the server is told is not looked at
 ",
     );
     let said: Vec<String> = faults
@@ -62,12 +62,8 @@ server:
         "19:23: policies.bucket.overrides.key-1.region: the policy has no `region` ceiling for \
          this to differ from | add `region:` to the policy; `region: unlimited` limits only who \
          differs",
-        "21:16: server.ipv6_prefix: `32` stands here, but a whole number from 48 to 128 is needed",
-        "22:3: server.admin_token: a secret has no place in this file | give it as \
-         --admin-token-file FILE or in TIDEGATE_ADMIN_TOKEN",
     ];
     assert_eq!(said, expected);
-    assert!(!faults.to_string().contains("hunter2"));
 }
 
 #[test]
@@ -268,7 +264,7 @@ fn a_file_on_disk_heads_each_fault_with_its_name() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"version: 1\npolicies: {p: {global: 5}}\nx: \n")
         .unwrap();
-    let error = Config::load(file.path()).unwrap_err();
+    let error = Policies::from_file(file.path()).unwrap_err();
     let name = file.path().display();
     let said = error.to_string();
     let heads = said
@@ -278,13 +274,13 @@ fn a_file_on_disk_heads_each_fault_with_its_name() {
 
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"version: 1\n\"ab\xff\": 1\n").unwrap();
-    let said = Config::load(file.path()).unwrap_err().to_string();
+    let said = Policies::from_file(file.path()).unwrap_err().to_string();
     assert!(
         said.contains(":2:4: (file): this is not UTF-8 text"),
         "{said}"
     );
 
-    let missing = Config::load("/nowhere/at/all.yaml".as_ref()).unwrap_err();
+    let missing = Policies::from_file("/nowhere/at/all.yaml".as_ref()).unwrap_err();
     assert!(matches!(missing, ConfigError::Read { .. }));
     assert!(
         missing

@@ -5,8 +5,17 @@ mod faults;
 mod meaning;
 mod schema;
 
-use tidegate::config::{Config, Faults};
-use tidegate::model::Policy;
+use tidegate::config::Faults;
+use tidegate::model::{Policies, Policy};
+
+/// The files of `examples/policies`.
+const EXAMPLES: [&str; 5] = [
+    include_str!("../../examples/policies/video.yaml"),
+    include_str!("../../examples/policies/payments.yaml"),
+    include_str!("../../examples/policies/api-gateway.yaml"),
+    include_str!("../../examples/policies/backend.yaml"),
+    include_str!("../../examples/policies/internal.yaml"),
+];
 
 /// A file with one policy `p` of these lines.
 fn file_with(policy: &str) -> String {
@@ -21,14 +30,15 @@ fn file_with(policy: &str) -> String {
 
 /// The policy `p` of these lines.
 fn policy(lines: &str) -> Policy {
-    let config = Config::parse(&file_with(lines)).unwrap_or_else(|faults| panic!("{faults}"));
-    config.policies.get("p").expect("p").as_ref().clone()
+    let policies =
+        Policies::from_yaml(&file_with(lines)).unwrap_or_else(|faults| panic!("{faults}"));
+    policies.get("p").expect("p").as_ref().clone()
 }
 
 /// What is wrong with a file.
 fn faults_of(file: &str) -> Faults {
-    match Config::parse(file) {
-        Ok(config) => panic!("taken: {config:?}"),
+    match Policies::from_yaml(file) {
+        Ok(policies) => panic!("taken: {policies:?}"),
         Err(faults) => faults,
     }
 }

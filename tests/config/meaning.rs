@@ -1,15 +1,11 @@
 //! What good files mean.
 
-use std::time::Duration;
-
-use tidegate::config::{
-    Config, ErrorBody, RateLimitHeaders, ServerBounds, ServerSettings, XRateLimitReset,
-};
 use tidegate::model::{
-    Algorithm, Allowance, Ceiling, ClockSource, Micros, OnOutage, Policy, Region, Scope, Subject,
+    Algorithm, Allowance, Ceiling, ClockSource, Micros, OnOutage, Policies, Policy, Region, Scope,
+    Subject,
 };
 
-use super::policy;
+use super::{EXAMPLES, policy};
 
 fn ceilings(policy: &Policy, subject: &str, region: &str) -> Vec<Ceiling> {
     let (subject, region) = (Subject::new(subject), Region::new(region));
@@ -161,59 +157,14 @@ overrides:
 }
 
 #[test]
-fn server_settings_are_read_and_have_defaults() {
-    let policies = "policies: {p: {algorithm: sliding_log, global: 5/s}}";
-    let parse = |text: &str| Config::parse(text).unwrap_or_else(|faults| panic!("{faults}"));
-    let plain = parse(&format!("version: 1\n{policies}"));
-    assert_eq!(plain.server, ServerSettings::default());
-    let set = parse(&format!(
-        "version: 1\n{policies}
-server:
-  policy_header: X-Policy
-  subject_header: X-API-Key
-  region_header: X-Region
-  trusted_proxies: [10.0.0.0/8, 2001:db8::/32, 192.0.2.7]
-  ipv6_prefix: 56
-  error_body: short
-  ratelimit_headers: draft-12
-  x_ratelimit_reset: delta
-  batch_max: 50
-  body_bytes_max: 65536
-  connections_max: 7
-  in_flight_max: 8
-  head_bytes_max: 2048
-  head_timeout: 3s
-  body_timeout: 400ms
-  shutdown_timeout: 5s
-"
-    ))
-    .server;
-    assert_eq!(set.policy_header.as_str(), "x-policy");
-    assert_eq!(set.subject_header.as_str(), "x-api-key");
-    assert_eq!(set.region_header.as_str(), "x-region");
-    assert!(set.trusts("192.0.2.7".parse().unwrap()) && set.trusted_proxies.len() == 3);
-    assert_eq!(set.ipv6_prefix, 56);
-    assert_eq!(set.error_body, ErrorBody::Short);
-    assert_eq!(set.ratelimit_headers, RateLimitHeaders::Draft12);
-    assert_eq!(set.x_ratelimit_reset, XRateLimitReset::Delta);
-    assert_eq!((set.batch_max, set.body_bytes_max), (50, 65_536));
-    let bounds = ServerBounds {
-        connections_max: 7,
-        in_flight_max: 8,
-        head_bytes_max: 2_048,
-        head_timeout: Duration::from_secs(3),
-        body_timeout: Duration::from_millis(400),
-        shutdown_timeout: Duration::from_secs(5),
-    };
-    assert_eq!(set.bounds, bounds);
-}
-
-#[test]
 fn the_examples_are_the_ones_that_were_promised() {
-    let policies = Config::examples().unwrap().policies;
+    let files = EXAMPLES.map(|yaml| Policies::from_yaml(yaml).unwrap());
+    let example = |name: &str| {
+        let found = files.iter().find_map(|policies| policies.get(name));
+        found.unwrap_or_else(|| panic!("{name}"))
+    };
     let ceiling = |name: &str, region: &str| {
-        let policy = policies.get(name).unwrap_or_else(|| panic!("{name}"));
-        let ceilings = ceilings(policy, "s", region);
+        let ceilings = ceilings(example(name), "s", region);
         let last = *ceilings.last().unwrap();
         (last.algorithm, last.quota.to_string(), last.quota.burst())
     };
@@ -233,8 +184,5 @@ fn the_examples_are_the_ones_that_were_promised() {
     );
     assert_eq!(ceiling("encoder", "us").0, Algorithm::LeakyBucket);
     assert_eq!(ceiling("internal", "us").0, Algorithm::FixedWindow);
-    assert_eq!(
-        policies.get("payments").unwrap().on_outage(),
-        OnOutage::Deny
-    );
+    assert_eq!(example("payments").on_outage(), OnOutage::Deny);
 }

@@ -106,16 +106,17 @@ const MAY_NAME: &[(&str, &[(&str, &[&str])])] = &[
                 "limiter",
                 &["model", "clock", "algorithm", "store", "admission"],
             ),
-            ("wire", &["model", "limiter", "store"]),
-            ("config", &["model", "wire"]),
+            ("wire", &["model"]),
+            ("config", &["model"]),
         ],
     ),
     (
         "server/src",
         &[
+            ("config", &[]),
             ("telemetry", &[]),
-            ("edge", &["telemetry"]),
-            ("cli", &["telemetry", "edge"]),
+            ("edge", &["config", "telemetry"]),
+            ("cli", &["config", "telemetry", "edge"]),
         ],
     ),
     (

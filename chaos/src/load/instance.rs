@@ -109,7 +109,7 @@ fn limiter(
         .clock(clock)
         .deadline(Duration::from_millis(plan.deadline_ms));
     if plan.local_stage {
-        builder = builder.local_stage(LocalStage::default());
+        builder = builder.local_stage(LocalStage::default()).nodes(1);
     }
     Ok(builder.build()?)
 }

@@ -31,7 +31,7 @@ impl std::fmt::Display for Against {
                 let Ok(url) = StoreUrl::parse(url) else {
                     return f.write_str("a malformed URL");
                 };
-                let seeds: Vec<_> = url.seeds.iter().map(ToString::to_string).collect();
+                let seeds: Vec<_> = url.seeds().iter().map(ToString::to_string).collect();
                 f.write_str(&seeds.join(","))
             }
         }
@@ -98,7 +98,7 @@ impl Environment {
             return Err(unusable("chaos doesn't speak TLS; name a redis:// address"));
         }
         let seed = url
-            .seeds
+            .seeds()
             .first()
             .ok_or_else(|| unusable("it names no server"))?;
         let resolved = tokio::net::lookup_host((seed.host(), seed.port())).await;
@@ -107,8 +107,8 @@ impl Environment {
         let mut environment = Self {
             client: NodeClient {
                 addresses: vec![address.ok_or_else(|| unusable("its name has no address"))?],
-                user: url.credentials.user,
-                password: url.credentials.password,
+                user: url.credentials.user.clone(),
+                password: url.credentials.password.clone(),
             },
             name: name.clone(),
             redis_url: text.to_owned(),

@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, cost};
-use super::ask::{Answerer, Whom};
+use super::backend::{Backend, BackendArgs};
 use super::compose;
 use super::failure::{Exit, Failure};
-use super::show::{self, Asked};
+use super::output::{Outcome, print_line};
+use super::show::{self, Operation};
 use super::stage_args::StageArgs;
-use super::{Outcome, print_line};
-use crate::edge::protocol::Verdict;
+use crate::edge::protocol::DecisionKind;
 use tidegate::model::{Check, Decision};
 
 const CHECK_EXAMPLES: &str = "\
@@ -89,13 +89,13 @@ struct QuestionArgs {
 pub(super) fn check(args: CheckArgs) -> Outcome {
     let mut check = args.question.check();
     check.id = args.id.filter(|id| !id.is_empty());
-    args.question.ask(&check, Asked::Charge)
+    args.question.ask(&check, Operation::Check)
 }
 
 /// Asks and changes nothing.
 pub(super) fn peek(args: PeekArgs) -> Outcome {
     let check = args.question.check();
-    args.question.ask(&check, Asked::Peek)
+    args.question.ask(&check, Operation::Peek)
 }
 
 impl QuestionArgs {
@@ -103,10 +103,10 @@ impl QuestionArgs {
         self.subject.check().cost(self.cost)
     }
 
-    fn ask(&self, check: &Check, asked: Asked) -> Outcome {
+    fn ask(&self, check: &Check, operation: Operation) -> Outcome {
         compose::install_logs(&self.log, "off")?;
         compose::small_runtime()?.block_on(async {
-            let whom = Whom {
+            let backend = BackendArgs {
                 server: &self.server,
                 admin: None,
                 policies: &self.policies,
@@ -114,26 +114,26 @@ impl QuestionArgs {
                 deadline: self.deadline,
                 stage: StageArgs::default(),
             };
-            let answerer = Answerer::find(whom).await?;
-            let decision = match asked {
-                Asked::Charge => answerer.check(check).await,
-                Asked::Peek => answerer.peek(check).await,
+            let backend = Backend::open(backend).await?;
+            let decision = match operation {
+                Operation::Check => backend.check(check).await,
+                Operation::Peek => backend.peek(check).await,
             }
             .map_err(Failure::from)?;
-            self.print(&decision, asked)?;
+            self.print(&decision, operation)?;
             Ok(exit(&decision))
         })
     }
 
-    fn print(&self, decision: &Decision, asked: Asked) -> Result<(), Failure> {
+    fn print(&self, decision: &Decision, operation: Operation) -> Result<(), Failure> {
         if self.json {
             let json = serde_json::to_string(decision);
             return print_line(&json.map_err(|error| Failure::new(error.to_string()))?);
         }
-        print_line(&show::decision(decision, asked))?;
+        print_line(&show::decision(decision, operation))?;
         let forgotten = compose::given(&self.server.server).is_none()
             && compose::given(&self.store.redis).is_none();
-        if forgotten && asked == Asked::Charge {
+        if forgotten && operation == Operation::Check {
             eprintln!("\nnote: counted in this process only; --server or --redis keep count");
         }
         Ok(())
@@ -141,9 +141,9 @@ impl QuestionArgs {
 }
 
 fn exit(decision: &Decision) -> Exit {
-    match Verdict::of(decision) {
-        Verdict::Admitted => Exit::Done,
-        Verdict::Exhausted | Verdict::NeverFits => Exit::Denied,
-        Verdict::Unconfirmed => Exit::Undecided,
+    match DecisionKind::of(decision) {
+        DecisionKind::Admitted => Exit::Done,
+        DecisionKind::RateLimited | DecisionKind::NeverAdmitted => Exit::Denied,
+        DecisionKind::Unavailable => Exit::Undecided,
     }
 }

@@ -9,8 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs};
 use super::failure::Failure;
 use super::stage_args::StageArgs;
+use crate::config::{Config, Secret};
 use crate::telemetry::logs::{self, LogError};
-use tidegate::config::{Config, ConfigError, Secret};
+use tidegate::config::ConfigError;
 use tidegate::limiter::BuildError;
 use tidegate::model::Policies;
 use tidegate::store::cluster::{
@@ -72,6 +73,7 @@ pub(super) fn unusable(file: &Path, error: ConfigError) -> Failure {
             let faults = if count == 1 { "fault" } else { "faults" };
             Failure::new(format!("{count} {faults} in {file}\n{error}"))
         }
+        other => Failure::new(other.to_string()),
     }
 }
 
@@ -181,7 +183,7 @@ pub(super) async fn wait_ready(limiter: &ProcessLimiter) -> Result<(), Failure> 
     }
 }
 
-/// Refuses work on this process's own memory, which is empty and ends with it.
+/// Rejects work on this process's own memory, which is empty and ends with it.
 pub(super) fn shared_store_needed(
     command: &str,
     server: &ServerArgs,

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::compose;
 use super::failure::{Exit, Failure};
-use super::{Outcome, compose, print_line, print_text};
-use tidegate::config::{
-    Config, ConfigError, EXAMPLES, FILE_BYTES_MAX, Faults, SCHEMA_JSON, examples_yaml,
-};
+use super::output::{Outcome, print_line, print_text};
+use crate::config::{Config, EXAMPLES, examples_yaml, schema_json};
+use tidegate::config::{ConfigError, FILE_BYTES_MAX, Faults};
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,7 @@ struct ExampleArgs {
 pub(super) fn run(args: &ConfigArgs) -> Outcome {
     match &args.command {
         ConfigCommand::Check(args) => check(args),
-        ConfigCommand::Schema => print_text(SCHEMA_JSON),
+        ConfigCommand::Schema => print_text(&schema_json()),
         ConfigCommand::Example(args) => example(args.name.as_deref()),
     }
 }
@@ -109,7 +109,7 @@ fn check(args: &CheckArgs) -> Outcome {
     };
     match loaded {
         Ok(_) if args.json => {
-            print_line(&verdict(name, None)?)?;
+            print_line(&report(name, None)?)?;
             Ok(Exit::Done)
         }
         Ok(config) => {
@@ -119,7 +119,7 @@ fn check(args: &CheckArgs) -> Outcome {
             Ok(Exit::Done)
         }
         Err(ConfigError::Invalid { faults, .. }) if args.json => {
-            print_line(&verdict(name, Some(&faults))?)?;
+            print_line(&report(name, Some(&faults))?)?;
             Ok(Exit::Undecided)
         }
         // The faults are what was asked for, so they go to standard output.
@@ -139,14 +139,14 @@ fn from_standard_input(name: &Path) -> Result<Config, ConfigError> {
         .take(FILE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes)
     {
-        Ok(_) => Config::from_bytes(&bytes).map_err(|faults| ConfigError::Invalid { file, faults }),
+        Ok(_) => Config::parse(&bytes).map_err(|faults| ConfigError::Invalid { file, faults }),
         Err(source) => Err(ConfigError::Read { file, source }),
     }
 }
 
 /// The result's JSON members.
 #[derive(Debug, Serialize)]
-struct Verdict<'a> {
+struct Report<'a> {
     file: String,
     valid: bool,
     faults: Vec<FaultBody<'a>>,
@@ -163,8 +163,8 @@ struct FaultBody<'a> {
 }
 
 /// The result as JSON, in one line.
-fn verdict(file: &Path, faults: Option<&Faults>) -> Result<String, Failure> {
-    let body = Verdict {
+fn report(file: &Path, faults: Option<&Faults>) -> Result<String, Failure> {
+    let body = Report {
         file: file.display().to_string(),
         valid: faults.is_none(),
         faults: faults

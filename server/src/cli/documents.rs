@@ -9,7 +9,7 @@ use clap::Args;
 use clap_complete::Shell;
 
 use super::failure::{Exit, Failure};
-use super::{Outcome, command, print_line, print_text};
+use super::output::{Outcome, print_line, print_text};
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -40,24 +40,23 @@ pub(super) struct ManArgs {
     directory: Option<PathBuf>,
 }
 
-/// Prints a shell's completion script.
-pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
+/// Prints a shell's completion script for `command`.
+pub(super) fn completions(args: &CompletionsArgs, command: &mut clap::Command) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command(), "tidegate", &mut script);
+    clap_complete::generate(args.shell, command, "tidegate", &mut script);
     print_text(&String::from_utf8_lossy(&script))
 }
 
-/// Prints the manual page, or writes all pages.
-pub(super) fn man(args: &ManArgs) -> Outcome {
-    let mut whole = command();
-    whole.build();
+/// Prints the manual page of `command`, or writes all pages.
+pub(super) fn man(args: &ManArgs, mut command: clap::Command) -> Outcome {
+    command.build();
     let Some(directory) = &args.directory else {
-        let page = page(&whole).map_err(|error| Failure::new(format!("the page: {error}")))?;
+        let page = page(&command).map_err(|error| Failure::new(format!("the page: {error}")))?;
         return print_text(&page);
     };
     let directory = directory.as_path();
     fs::create_dir_all(directory)
-        .and_then(|()| write_pages(&whole, directory))
+        .and_then(|()| write_pages(&command, directory))
         .map_err(|error| {
             let directory = directory.display();
             Failure::new(format!("can't write manual pages to {directory}: {error}"))

@@ -5,7 +5,7 @@
 //! secret.
 
 mod args;
-mod ask;
+mod backend;
 #[cfg(feature = "chaos")]
 mod chaos;
 mod check;
@@ -14,10 +14,10 @@ mod config_command;
 mod documents;
 mod failure;
 mod load;
+mod output;
 mod refund;
 mod reset;
 mod serve;
-mod server_client;
 mod show;
 mod stage_args;
 
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use self::failure::{Exit, Failure};
+use self::failure::Exit;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -122,8 +122,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Chaos(args) => chaos::run(args),
         #[cfg(feature = "chaos")]
         Command::ChaosInstance => chaos::run_instance(),
-        Command::Completions(args) => documents::completions(&args),
-        Command::Man(args) => documents::man(&args),
+        Command::Completions(args) => documents::completions(&args, &mut command()),
+        Command::Man(args) => documents::man(&args, command()),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -152,24 +152,6 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
         })
         .mut_subcommands(without_empty_variables)
 }
-
-/// Prints an answer's line.
-fn print_line(line: &str) -> Result<(), Failure> {
-    print_text(&format!("{line}\n")).map(|_| ())
-}
-
-/// Prints an answer. A reader that has seen enough (`| head`) is no failure.
-fn print_text(text: &str) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(Exit::Done),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-        Err(error) => Err(Failure::new(format!("can't write the answer: {error}"))),
-    }
-}
-
-/// What a command comes to.
-type Outcome = Result<Exit, Failure>;
 
 #[cfg(test)]
 mod tests {

@@ -8,10 +8,11 @@ use serde_json::json;
 use super::args::{
     AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, part,
 };
-use super::ask::{Answerer, Whom};
+use super::backend::{Backend, BackendArgs};
+use super::compose;
 use super::failure::{Exit, Failure};
+use super::output::{Outcome, print_line};
 use super::stage_args::StageArgs;
-use super::{Outcome, compose, print_line};
 use tidegate::model::{Check, Refund};
 use tidegate::store::Refunded;
 
@@ -70,7 +71,7 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
     compose::install_logs(&args.log, "off")?;
     compose::shared_store_needed("refund", &args.server, &args.store)?;
     compose::small_runtime()?.block_on(async {
-        let whom = Whom {
+        let backend = BackendArgs {
             server: &args.server,
             admin: Some(&args.admin),
             policies: &args.policies,
@@ -78,7 +79,7 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
             deadline: args.deadline,
             stage: StageArgs::default(),
         };
-        let answerer = Answerer::find(whom).await?;
+        let backend = Backend::open(backend).await?;
         let Check {
             policy,
             subject,
@@ -87,7 +88,7 @@ pub(super) fn run(args: &RefundArgs) -> Outcome {
         } = args.subject.check();
         let mut refund = Refund::new(policy, subject, args.id.as_str());
         (refund.region, refund.cost) = (region, args.cost.and_then(NonZeroU64::new));
-        let refunded = answerer.refund(&refund).await;
+        let refunded = backend.refund(&refund).await;
         args.told(refunded.map_err(Failure::from)?)
     })
 }

@@ -7,10 +7,11 @@ use serde_json::json;
 use super::args::{
     AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs,
 };
-use super::ask::{Answerer, Whom};
+use super::backend::{Backend, BackendArgs};
+use super::compose;
 use super::failure::{Exit, Failure};
+use super::output::{Outcome, print_line};
 use super::stage_args::StageArgs;
-use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +60,7 @@ pub(super) fn run(args: &ResetArgs) -> Outcome {
     compose::install_logs(&args.log, "off")?;
     compose::shared_store_needed("reset", &args.server, &args.store)?;
     compose::small_runtime()?.block_on(async {
-        let whom = Whom {
+        let backend = BackendArgs {
             server: &args.server,
             admin: Some(&args.admin),
             policies: &args.policies,
@@ -67,9 +68,9 @@ pub(super) fn run(args: &ResetArgs) -> Outcome {
             deadline: args.deadline,
             stage: StageArgs::default(),
         };
-        let answerer = Answerer::find(whom).await?;
+        let backend = Backend::open(backend).await?;
         let check = args.subject.check();
-        answerer.reset(&check).await.map_err(Failure::from)?;
+        backend.reset(&check).await.map_err(Failure::from)?;
         let (policy, subject) = (&check.policy, &check.subject);
         if args.json {
             let mut done = json!({"reset": true, "policy": policy, "subject": subject});

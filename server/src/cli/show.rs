@@ -2,22 +2,22 @@
 
 use std::fmt::Write as _;
 
-use crate::edge::protocol::Verdict;
+use crate::edge::protocol::DecisionKind;
 use tidegate::model::{CeilingStatus, Decision, Micros, Quota, Source};
 
-/// Whether a decision was made for good or only asked for.
+/// What a decision answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Operation {
     /// Charged when admitted.
-    Charge,
+    Check,
     /// Nothing was charged.
     Peek,
 }
 
 /// The decision in a few lines, without the last line's end.
-pub(super) fn decision(decision: &Decision, asked: Asked) -> String {
+pub(super) fn decision(decision: &Decision, operation: Operation) -> String {
     let facts = decision.facts();
-    let mut text = headline(decision, asked);
+    let mut text = headline(decision, operation);
     let _ = match facts.source {
         Source::Outage => write!(text, "\n  degraded: decided by the policy's outage choice"),
         source => write!(
@@ -26,7 +26,7 @@ pub(super) fn decision(decision: &Decision, asked: Asked) -> String {
             source.name().replace('_', " ")
         ),
     };
-    if asked == Asked::Charge && decision.is_admitted() && facts.cost > 0 {
+    if operation == Operation::Check && decision.is_admitted() && facts.cost > 0 {
         let _ = write!(text, "; charge id {}", facts.id);
     }
     if !facts.ceilings.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn decision(decision: &Decision, asked: Asked) -> String {
     text
 }
 
-fn headline(decision: &Decision, asked: Asked) -> String {
+fn headline(decision: &Decision, operation: Operation) -> String {
     let facts = decision.facts();
     let place = facts
         .region
@@ -50,8 +50,8 @@ fn headline(decision: &Decision, asked: Asked) -> String {
     } else {
         &format!("{cost} units")
     };
-    match (Verdict::of(decision), asked) {
-        (Verdict::Admitted, Asked::Charge) => {
+    match (DecisionKind::of(decision), operation) {
+        (DecisionKind::Admitted, Operation::Check) => {
             let delay = match decision {
                 Decision::Admitted(grant) => grant.delay.filter(|delay| *delay > Micros::ZERO),
                 Decision::Denied(_) => None,
@@ -61,9 +61,9 @@ fn headline(decision: &Decision, asked: Asked) -> String {
                 .unwrap_or_default();
             format!("admitted: {units} for {who}{wait}")
         }
-        (Verdict::Admitted, Asked::Peek) => format!("would admit {units} for {who}"),
-        (Verdict::Exhausted, asked) => {
-            let verb = if asked == Asked::Peek {
+        (DecisionKind::Admitted, Operation::Peek) => format!("would admit {units} for {who}"),
+        (DecisionKind::RateLimited, operation) => {
+            let verb = if operation == Operation::Peek {
                 "would deny"
             } else {
                 "denied:"
@@ -74,10 +74,10 @@ fn headline(decision: &Decision, asked: Asked) -> String {
                 .unwrap_or_default();
             format!("{verb} {units} for {who}{wait}")
         }
-        (Verdict::NeverFits, _) => {
+        (DecisionKind::NeverAdmitted, _) => {
             format!("denied for good: {units} for {who} is more than a ceiling ever allows")
         }
-        (Verdict::Unconfirmed, _) => {
+        (DecisionKind::Unavailable, _) => {
             format!(
                 "could not decide {units} for {who}: the store did not answer in time, and the policy denies without it"
             )
@@ -100,7 +100,7 @@ fn table(decision: &Decision) -> String {
     for (n, [ceiling, limit, left, whole]) in rows.iter().enumerate() {
         let [w0, w1, w2, w3] = widths;
         let mark = match n.checked_sub(1).and_then(|n| facts.ceilings.get(n)) {
-            Some(ceiling) if Some(ceiling) == binding && ceiling.retry.is_some() => "  refuses",
+            Some(ceiling) if Some(ceiling) == binding && ceiling.retry.is_some() => "  denies",
             _ => "",
         };
         let line = format!("  {ceiling:<w0$}  {limit:>w1$}  {left:>w2$}  {whole:>w3$}{mark}");
@@ -151,16 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_when_to_come_again_and_which_ceiling_refuses() {
+    fn a_denial_says_when_to_come_again_and_which_ceiling_denies() {
         let expected = "\
 denied: 1 unit for key-1 in us under video_top; again in 12.340561 s
   answered by the store
 
   ceiling       limit  left  whole again in
   global     1000/min   380          59.1 s
-  region us   500/min     0          31.7 s  refuses";
-        assert_eq!(decision(&read(denied()), Asked::Charge), expected);
-        let peeked = decision(&read(denied()), Asked::Peek);
+  region us   500/min     0          31.7 s  denies";
+        assert_eq!(decision(&read(denied()), Operation::Check), expected);
+        let peeked = decision(&read(denied()), Operation::Peek);
         assert!(
             peeked.starts_with("would deny 1 unit for key-1"),
             "{peeked}"
@@ -173,11 +173,11 @@ denied: 1 unit for key-1 in us under video_top; again in 12.340561 s
         json["admitted"] = true.into();
         json["delay"] = 0.25.into();
         json.as_object_mut().unwrap().remove("retry_after");
-        let text = decision(&read(json), Asked::Charge);
+        let text = decision(&read(json), Operation::Check);
         let first = "admitted: 1 unit for key-1 in us under video_top, after waiting 0.25 s\n";
         assert!(text.starts_with(first), "{text}");
         assert!(
-            text.contains("charge id a") && !text.contains("refuses"),
+            text.contains("charge id a") && !text.contains("denies"),
             "{text}"
         );
     }
@@ -186,14 +186,14 @@ denied: 1 unit for key-1 in us under video_top; again in 12.340561 s
     fn what_never_fits_and_what_nobody_decided_are_not_mere_denials() {
         let mut json = denied();
         json["never"] = true.into();
-        let text = decision(&read(json), Asked::Charge);
+        let text = decision(&read(json), Operation::Check);
         assert!(text.starts_with("denied for good: "), "{text}");
         let mut json = denied();
         json["degraded"] = true.into();
         json["source"] = "outage".into();
         json["ceilings"] = serde_json::json!([]);
         json.as_object_mut().unwrap().remove("binding");
-        let text = decision(&read(json), Asked::Charge);
+        let text = decision(&read(json), Operation::Check);
         assert!(text.starts_with("could not decide"), "{text}");
         assert!(text.contains("degraded"), "{text}");
     }

@@ -4,13 +4,19 @@
 //! first address that isn't is the client. What stands further left was written by whoever sent
 //! the request. Never believes a peer that is not in the list of trusted proxies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use tidegate::config::{ServerSettings, masked, unmapped};
+use ipnet::IpNet;
+
+use crate::config::Settings;
 
 /// What a subject made from an address begins with. Subjects that callers name themselves must
 /// not, so that nobody can use up another address's ceiling.
 pub const SUBJECT_PREFIX: &str = "ip:";
+
+/// The address of a request's peer, as an extension of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
 
 /// The most addresses of `X-Forwarded-For` that are looked at, from the right: longer chains of
 /// trusted proxies don't exist, longer lists are an attempt to keep us busy.
@@ -21,9 +27,9 @@ const HOPS_MAX: usize = 32;
 pub fn client_address<'a>(
     peer: IpAddr,
     forwarded: impl DoubleEndedIterator<Item = &'a str>,
-    settings: &ServerSettings,
+    settings: &Settings,
 ) -> IpAddr {
-    let mut client = unmapped(peer);
+    let mut client = peer.to_canonical();
     let hops = forwarded.rev().flat_map(|value| value.rsplit(','));
     for hop in hops.take(HOPS_MAX) {
         if !settings.trusts(client) {
@@ -32,7 +38,7 @@ pub fn client_address<'a>(
         // A proxy that writes what is no address can't say for whom it forwards: then it is the
         // client itself.
         match address(hop.trim()) {
-            Some(address) => client = unmapped(address),
+            Some(address) => client = address.to_canonical(),
             None => break,
         }
     }
@@ -42,11 +48,12 @@ pub fn client_address<'a>(
 /// The subject that a client's address is limited as: `ip:203.0.113.7`, or `ip:2001:db8:1:2::/64`
 /// for the whole network in which an IPv6 client may move freely.
 pub fn subject(client: IpAddr, ipv6_prefix: u8) -> String {
-    match unmapped(client) {
-        v6 @ IpAddr::V6(_) if ipv6_prefix < 128 => {
-            format!("{SUBJECT_PREFIX}{}/{ipv6_prefix}", masked(v6, ipv6_prefix))
+    let client = client.to_canonical();
+    match IpNet::new(client, ipv6_prefix) {
+        Ok(network) if client.is_ipv6() && ipv6_prefix < 128 => {
+            format!("{SUBJECT_PREFIX}{}", network.trunc())
         }
-        other => format!("{SUBJECT_PREFIX}{other}"),
+        _ => format!("{SUBJECT_PREFIX}{client}"),
     }
 }
 
@@ -55,7 +62,7 @@ fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
-    if let Ok(socket) = text.parse::<std::net::SocketAddr>() {
+    if let Ok(socket) = text.parse::<SocketAddr>() {
         return Some(socket.ip());
     }
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
@@ -66,10 +73,10 @@ fn address(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn settings(trusted: &[&str]) -> ServerSettings {
-        ServerSettings {
+    fn settings(trusted: &[&str]) -> Settings {
+        Settings {
             trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),
-            ..ServerSettings::default()
+            ..Settings::default()
         }
     }
 

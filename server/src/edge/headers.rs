@@ -6,8 +6,8 @@
 
 use axum::http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
-use super::protocol::Verdict;
-use tidegate::config::{RateLimitHeaders, XRateLimitReset};
+use super::protocol::DecisionKind;
+use crate::config::{RateLimitHeaders, XRateLimitReset};
 use tidegate::model::{CeilingStatus, Decision, Micros, Retry, Timestamp};
 
 /// The policies that apply (structured field list).
@@ -39,7 +39,7 @@ pub fn write(
     out: &mut HeaderMap,
 ) {
     out.reserve(FIELDS_MAX);
-    if let Some(seconds) = Verdict::retry_after_secs(decision) {
+    if let Some(seconds) = DecisionKind::retry_after_secs(decision) {
         out.insert(RETRY_AFTER, seconds.into());
     }
     // An answer is one moment's, admitted or denied: a cache that repeated it would lie.
@@ -88,7 +88,7 @@ pub fn ratelimit_policy(decision: &Decision) -> String {
 
 /// `RateLimit: "video_top.global";r=380;t=60, "video_top.region";r=0;t=13`.
 ///
-/// `t` is the time until the ceiling is whole again. On a denial a ceiling that refuses says its
+/// `t` is the time until the ceiling is whole again. On a denial a ceiling that denies says its
 /// own wait there instead, and one that doesn't says nothing: `Retry-After` must not point
 /// earlier than any `t`. The working text after draft 11 calls them `a` and `w`, and adds the
 /// cost.

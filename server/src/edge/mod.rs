@@ -4,10 +4,11 @@
 //! An edge reads a question, asks the [`tidegate::Limiter`], and says the answer in its protocol's
 //! words. Never decides, and never counts what is limited.
 
-pub mod client_address;
-pub mod headers;
-pub mod problem;
-pub mod protocol;
+pub(crate) mod body;
+pub(crate) mod client_address;
+pub(crate) mod headers;
+pub(crate) mod problem;
+pub(crate) mod protocol;
 #[cfg(test)]
 mod testing;
 pub mod web;

@@ -1,10 +1,10 @@
-//! The bodies of denials and faults: `application/problem+json` (RFC 9457), or the short form.
+//! The bodies of denials and errors: `application/problem+json` (RFC 9457), or the short form.
 //! Never holds a secret; the decision's own members are those that every answer has.
 
 use serde::Serialize;
 
 use super::headers::ceiling_name;
-use super::protocol::{Fault, Verdict};
+use super::protocol::{DecisionKind, ErrorKind};
 use tidegate::model::{CeilingStatus, Decision, Region, Retry};
 use tidegate::wire::{DecisionBody, Seconds};
 
@@ -27,14 +27,14 @@ pub struct DenialProblem {
 impl DenialProblem {
     /// The problem that a denial is; `None` when the decision admits.
     pub fn of(decision: &Decision) -> Option<Self> {
-        let verdict = Verdict::of(decision);
-        let refusing = decision.facts().ceilings.iter();
+        let kind = DecisionKind::of(decision);
+        let ceilings = decision.facts().ceilings.iter();
         Some(DenialProblem {
-            r#type: verdict.problem_type()?,
-            title: verdict.title(),
-            status: verdict.http_status(),
-            detail: detail(verdict, decision),
-            violated_policies: refusing
+            r#type: kind.problem_type()?,
+            title: kind.title(),
+            status: kind.http_status(),
+            detail: detail(kind, decision),
+            violated_policies: ceilings
                 .filter(|ceiling| ceiling.retry.is_some())
                 .map(|ceiling| ceiling_name(decision, ceiling))
                 .collect(),
@@ -56,7 +56,7 @@ pub struct ShortDenial {
 impl From<&Decision> for ShortDenial {
     fn from(decision: &Decision) -> Self {
         ShortDenial {
-            error: Verdict::of(decision).word(),
+            error: DecisionKind::of(decision).word(),
             retry_after: decision.retry_after().map(Seconds),
             region: decision.facts().region.as_ref().map(Region::to_string),
         }
@@ -66,8 +66,8 @@ impl From<&Decision> for ShortDenial {
 /// A question that got no decision, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of fault it is.
-    pub fault: Fault,
+    /// What kind of error it is.
+    pub kind: ErrorKind,
     /// What is wrong, for people; names the field where there is one.
     pub detail: String,
 }
@@ -82,49 +82,49 @@ pub struct ProblemBody<'a> {
 }
 
 impl Problem {
-    /// A fault and what is wrong.
-    pub fn new(fault: Fault, detail: impl Into<String>) -> Self {
+    /// An error and what is wrong.
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Problem {
-            fault,
+            kind,
             detail: detail.into(),
         }
     }
 
     /// A malformed question.
     pub fn malformed(detail: impl Into<String>) -> Self {
-        Problem::new(Fault::Malformed, detail)
+        Problem::new(ErrorKind::Malformed, detail)
     }
 
     /// Its members in JSON. The type is `about:blank`: the status says all that a program needs.
     pub fn body(&self) -> ProblemBody<'_> {
         ProblemBody {
             r#type: "about:blank",
-            title: self.fault.title(),
-            status: self.fault.http_status(),
+            title: self.kind.title(),
+            status: self.kind.http_status(),
             detail: &self.detail,
         }
     }
 }
 
-fn detail(verdict: Verdict, decision: &Decision) -> String {
+fn detail(kind: DecisionKind, decision: &Decision) -> String {
     let cost = decision.facts().cost;
-    match (verdict, decision.binding()) {
-        (Verdict::Admitted, _) => String::new(),
-        (Verdict::Unconfirmed, _) => {
+    match (kind, decision.binding()) {
+        (DecisionKind::Admitted, _) => String::new(),
+        (DecisionKind::Unavailable, _) => {
             "The store could not confirm this charge in time, and the policy denies without it."
                 .to_owned()
         }
-        (Verdict::NeverFits, Some(ceiling)) if ceiling.limit == 0 => {
+        (DecisionKind::NeverAdmitted, Some(ceiling)) if ceiling.limit == 0 => {
             format!("{} is 0: nothing is admitted.", ceiling_in_words(ceiling))
         }
-        (Verdict::NeverFits, Some(ceiling)) => format!(
+        (DecisionKind::NeverAdmitted, Some(ceiling)) => format!(
             "A cost of {cost} is more than {} ever allows at once: it can never be admitted.",
             in_mid_sentence(ceiling)
         ),
-        (Verdict::NeverFits, None) => {
+        (DecisionKind::NeverAdmitted, None) => {
             format!("A cost of {cost} is more than a ceiling ever allows at once.")
         }
-        (Verdict::Exhausted, Some(ceiling)) => {
+        (DecisionKind::RateLimited, Some(ceiling)) => {
             let wait = match ceiling.retry {
                 Some(Retry::After(wait)) => format!("; it will in {wait} s"),
                 Some(Retry::Never) | None => String::new(),
@@ -134,7 +134,7 @@ fn detail(verdict: Verdict, decision: &Decision) -> String {
                 ceiling_in_words(ceiling)
             )
         }
-        (Verdict::Exhausted, None) => format!("There is no room for a cost of {cost} now."),
+        (DecisionKind::RateLimited, None) => format!("There is no room for a cost of {cost} now."),
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_what_is_wrong() {
+    fn an_error_says_what_is_wrong() {
         let problem = Problem::malformed("cost: must not be negative");
         assert_eq!(
             serde_json::to_value(problem.body()).unwrap(),

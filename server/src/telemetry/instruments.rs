@@ -2,19 +2,20 @@
 //! whose values are all known from the configuration or the code. Never a subject, a region or a
 //! charge id in a label: their number is the callers' to choose.
 
-use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::fmt::{self, Debug};
+use std::hash::Hash;
 use std::time::Duration;
 
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::stage::StageInstruments;
+use super::stage;
 use tidegate::admission::StageStats;
 use tidegate::model::{Decision, PolicyName, Source};
 use tidegate::store::Readiness;
@@ -61,111 +62,91 @@ struct EndpointLabels {
 }
 
 /// All instruments of a server. Cheap to record into from many tasks.
+#[derive(Debug)]
 pub struct Instruments {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
-    check_seconds: Family<SourceLabels, Histogram, fn() -> Histogram>,
+    check_seconds: Seconds<SourceLabels>,
     requests: Family<RequestLabels, Counter>,
-    request_seconds: Family<EndpointLabels, Histogram, fn() -> Histogram>,
+    request_seconds: Seconds<EndpointLabels>,
     requests_shed: Counter,
     requests_in_flight: Gauge,
     connections: Gauge,
     connections_shed: Counter,
-    store_calls: Counter<u64, AtomicU64>,
-    store_ready: Gauge<i64, AtomicI64>,
-    stage: StageInstruments,
 }
+
+/// Durations by labels.
+type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
 
 impl Default for Instruments {
     fn default() -> Self {
-        let mut it = Instruments {
-            registry: Registry::with_prefix("tidegate"),
-            decisions: Family::default(),
-            check_seconds: Family::new_with_constructor(durations),
-            requests: Family::default(),
-            request_seconds: Family::new_with_constructor(durations),
-            requests_shed: Counter::default(),
-            requests_in_flight: Gauge::default(),
-            connections: Gauge::default(),
-            connections_shed: Counter::default(),
-            store_calls: Counter::default(),
-            store_ready: Gauge::default(),
-            stage: StageInstruments::default(),
-        };
-        it.register_decisions();
-        it.register_edge();
-        it.stage.register(&mut it.registry);
-        it
+        let mut registry = registry();
+        let r = &mut registry;
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("build", "What runs", build);
+        Instruments {
+            decisions: registered(
+                r,
+                "decisions",
+                "Checks decided, by policy, outcome and the part that answered",
+            ),
+            check_seconds: registered_seconds(
+                r,
+                "check_duration",
+                "Time from a check's reading to its decision, by the part that answered",
+            ),
+            requests: registered(
+                r,
+                "http_requests",
+                "HTTP requests answered, by endpoint and status",
+            ),
+            request_seconds: registered_seconds(
+                r,
+                "http_request_duration",
+                "Time from a request's head to its answer, by endpoint",
+            ),
+            requests_shed: registered(
+                r,
+                "http_requests_shed",
+                "HTTP requests refused because too many were in flight",
+            ),
+            requests_in_flight: registered(
+                r,
+                "http_requests_in_flight",
+                "HTTP requests being answered",
+            ),
+            connections: registered(r, "http_connections", "HTTP connections open"),
+            connections_shed: registered(
+                r,
+                "http_connections_shed",
+                "HTTP connections refused because too many were open",
+            ),
+            registry,
+        }
     }
 }
 
-fn durations() -> Histogram {
-    Histogram::new(DURATION_BUCKETS)
+fn registry() -> Registry {
+    Registry::with_prefix("tidegate")
+}
+
+fn registered<M: Metric + Default + Clone>(r: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    r.register(name, help, metric.clone());
+    metric
+}
+
+fn registered_seconds<L>(r: &mut Registry, name: &str, help: &str) -> Seconds<L>
+where
+    L: EncodeLabelSet + Clone + Eq + Hash + Debug + Send + Sync + 'static,
+{
+    let durations: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
+    let seconds = Family::new_with_constructor(durations);
+    r.register_with_unit(name, help, Unit::Seconds, seconds.clone());
+    seconds
 }
 
 impl Instruments {
-    fn register_decisions(&mut self) {
-        let r = &mut self.registry;
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        r.register("build", "What runs", build);
-        r.register(
-            "decisions",
-            "Checks decided, by policy, outcome and the part that answered",
-            self.decisions.clone(),
-        );
-        r.register_with_unit(
-            "check_duration",
-            "Time from a check's reading to its decision, by the part that answered",
-            Unit::Seconds,
-            self.check_seconds.clone(),
-        );
-        r.register(
-            "store_calls",
-            "Calls sent to a shared store",
-            self.store_calls.clone(),
-        );
-        r.register(
-            "store_ready",
-            "1 while the store can decide, else 0",
-            self.store_ready.clone(),
-        );
-    }
-
-    fn register_edge(&mut self) {
-        let r = &mut self.registry;
-        r.register(
-            "http_requests",
-            "HTTP requests answered, by endpoint and status",
-            self.requests.clone(),
-        );
-        r.register_with_unit(
-            "http_request_duration",
-            "Time from a request's head to its answer, by endpoint",
-            Unit::Seconds,
-            self.request_seconds.clone(),
-        );
-        r.register(
-            "http_requests_shed",
-            "HTTP requests refused because too many were in flight",
-            self.requests_shed.clone(),
-        );
-        r.register(
-            "http_requests_in_flight",
-            "HTTP requests being answered",
-            self.requests_in_flight.clone(),
-        );
-        r.register(
-            "http_connections",
-            "HTTP connections open",
-            self.connections.clone(),
-        );
-        r.register(
-            "http_connections_shed",
-            "HTTP connections refused because too many were open",
-            self.connections_shed.clone(),
-        );
-    }
-
     /// A check was decided after `took`.
     pub fn decided(&self, decision: &Decision, took: Duration) {
         let facts = decision.facts();
@@ -223,16 +204,17 @@ impl Instruments {
         readiness: &Readiness,
         stage: Option<&StageStats>,
     ) -> Result<String, fmt::Error> {
-        if let Some(stats) = stage {
-            self.stage.read(stats);
-        }
-        self.store_calls
-            .inner()
-            .fetch_max(calls_sent, Ordering::Relaxed);
-        self.store_ready
-            .set(i64::from(*readiness == Readiness::Ready));
+        let mut now = registry();
+        let store_calls = ConstCounter::new(calls_sent);
+        now.register("store_calls", "Calls sent to a shared store", store_calls);
+        let store_ready = ConstGauge::new(i64::from(*readiness == Readiness::Ready));
+        let help = "1 while the store can decide, else 0";
+        now.register("store_ready", help, store_ready);
+        stage::register(&mut now, stage.unwrap_or(&StageStats::default()));
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &now)?;
+        encode_eof(&mut text)?;
         Ok(text)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::server::{POLICIES, Server, TOKEN};
-use tidegate::config::Secret;
+use tidegate_server::config::Secret;
 
 async fn started() -> (Server, Client) {
     let server = Server::start_with(POLICIES, |settings| {

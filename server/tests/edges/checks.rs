@@ -290,7 +290,7 @@ async fn a_limit_changed_at_run_time_counts_from_the_next_check() {
         assert_eq!(client.post("/v1/check", plain).await.status, status);
     }
     let raised = "version: 1\npolicies: {plain: {algorithm: sliding_log, global: 3/min}}";
-    let raised = tidegate::config::Config::parse(raised).unwrap();
+    let raised = tidegate_server::config::Config::parse(raised).unwrap();
     server.limiter.replace_policies(raised.policies).unwrap();
     let answer = client.post("/v1/check", plain).await;
     assert_eq!(answer.status, 200);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use tidegate::config::Secret;
+use tidegate_server::config::Secret;
 
 use crate::client::Client;
 use crate::server::{POLICIES, Server, TOKEN};

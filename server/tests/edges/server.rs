@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::clock::ManualClock;
-use tidegate::config::{Config, ServerSettings};
 use tidegate::model::Timestamp;
 use tidegate::store::{
     ChargeCall, ChargeReply, Readiness, RefundCall, Refunded, ResetCall, Store, StoreError,
     StoreErrorKind,
 };
 use tidegate::{Limiter, MemoryStore};
-use tidegate_server::edge::web::{App, Ended, serve};
-use tidegate_server::telemetry::Instruments;
-use tokio::net::TcpListener;
+use tidegate_server::config::{Config, Settings};
+use tidegate_server::edge::web::{self, App, Ended};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
@@ -116,10 +114,10 @@ impl Server {
         Server::start_with(yaml, |_| {}).await
     }
 
-    pub async fn start_with(yaml: &str, set: impl FnOnce(&mut ServerSettings)) -> Self {
+    pub async fn start_with(yaml: &str, set: impl FnOnce(&mut Settings)) -> Self {
         let text = format!("version: 1\n{yaml}");
-        let config = Config::parse(&text).unwrap_or_else(|faults| panic!("{faults}"));
-        let mut settings = config.server;
+        let config = Config::parse(text).unwrap_or_else(|faults| panic!("{faults}"));
+        let mut settings = config.settings;
         set(&mut settings);
         let clock = ManualClock::at(Timestamp::from_micros(START_SECS * 1_000_000));
         let store = Gate {
@@ -136,12 +134,12 @@ impl Server {
             .build()
             .unwrap();
         let limiter = Arc::new(limiter);
-        let instruments = Arc::new(Instruments::default());
-        let app = App::new(Arc::clone(&limiter), settings, instruments);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let app = App::new(Arc::clone(&limiter), settings, Arc::default());
+        let local = "127.0.0.1:0".parse().unwrap();
+        let server = web::Server::bind(local, app).await.unwrap();
+        let address = server.address();
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, Arc::new(app), async {
+        let task = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
         Server {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use tidegate::config::Config;
+use tidegate_server::config::Config;
 use tokio::process::Command;
 
 use crate::server::{POLICIES, Server};

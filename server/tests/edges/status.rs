@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use tidegate::config::Secret;
+use tidegate_server::config::Secret;
 use tidegate_server::telemetry::logs::{LogFormat, subscriber};
 
 use crate::client::{Client, get};

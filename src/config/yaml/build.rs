@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{DEPTH_MAX, Entry, Node, Value};
+use super::node::{DEPTH_MAX, Entry, Node, Value};
 use crate::config::fault::{Faults, KeyPath, Mark};
 
 /// Maps of at most so many keys have no index.

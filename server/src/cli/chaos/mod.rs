@@ -11,8 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::progress::Progress;
 use super::args::DeadlineArgs;
+use super::compose;
 use super::failure::{Exit, Failure};
-use super::{Outcome, compose, print_line};
+use super::output::{Outcome, print_line};
 use tidegate_chaos::cluster::ClusterKind;
 use tidegate_chaos::load::{InstanceProgram, wall_us};
 use tidegate_chaos::report::{Report, Summary};

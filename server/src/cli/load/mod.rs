@@ -1,10 +1,10 @@
 //! `tidegate load`: made-up traffic against a limiter in this process or against a server, and
 //! what it measured.
 
+mod numbers;
 mod pace;
 mod plan;
 mod progress;
-mod random;
 mod report;
 mod run;
 mod tally;
@@ -15,10 +15,11 @@ use clap::Args;
 
 use self::plan::{Distribution, Extent, PerSecond, Plan, SUBJECTS_MAX, TASKS_MAX};
 use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, cost};
-use super::ask::{Answerer, Whom};
+use super::backend::{Backend, BackendArgs};
+use super::compose;
 use super::failure::{Exit, Failure};
+use super::output::{Outcome, print_line};
 use super::stage_args::StageArgs;
-use super::{Outcome, compose, print_line};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +119,7 @@ pub(super) struct LoadArgs {
 pub(super) fn run(args: LoadArgs) -> Outcome {
     compose::install_logs(&args.log, "off")?;
     compose::large_runtime()?.block_on(async {
-        let whom = Whom {
+        let backend = BackendArgs {
             server: &args.server,
             admin: None,
             policies: &args.policies,
@@ -126,11 +127,11 @@ pub(super) fn run(args: LoadArgs) -> Outcome {
             deadline: args.deadline,
             stage: args.stage,
         };
-        let mut answerer = Answerer::find(whom).await?;
-        answerer.join_fleet();
-        let name = answerer.name().to_owned();
+        let mut backend = Backend::open(backend).await?;
+        backend.join_fleet();
+        let name = backend.name().to_owned();
         let plan = args.plan();
-        let measured = run::run(plan.clone(), answerer, args.json).await?;
+        let measured = run::run(plan.clone(), backend, args.json).await?;
         print_line(&match args.json {
             true => report::json(&measured)
                 .map_err(|error| Failure::new(format!("the result: {error}")))?,

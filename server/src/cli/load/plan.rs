@@ -4,7 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::random::{Random, Zipf};
+use rand::RngExt as _;
+use rand::distr::Uniform;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom as _;
+use rand_distr::Zipf;
+
+use crate::cli::failure::Failure;
 use tidegate::model::{Check, Cost};
 
 /// The most tasks.
@@ -94,28 +100,41 @@ pub(super) struct Plan {
 
 /// A source of checks by a plan.
 pub(super) struct Traffic {
-    random: Random,
-    zipf: Option<Zipf>,
+    rng: SmallRng,
+    ranks: Ranks,
+}
+
+/// Who asks next, from 1.
+enum Ranks {
+    Uniform(Uniform<u64>),
+    Zipf(Zipf<f64>),
 }
 
 impl Traffic {
-    pub fn new(plan: &Plan, random: Random) -> Self {
-        let zipf = match plan.distribution {
-            Distribution::Uniform => None,
-            Distribution::Zipf(exponent) => Some(Zipf::new(plan.subjects, exponent)),
+    /// Checks as the plan wants them, the same from the same generator.
+    ///
+    /// # Errors
+    /// When there are no subjects.
+    pub fn new(plan: &Plan, rng: SmallRng) -> Result<Self, Failure> {
+        let ranks = match plan.distribution {
+            Distribution::Uniform => Uniform::new_inclusive(1, plan.subjects)
+                .map(Ranks::Uniform)
+                .map_err(|error| Failure::new(error.to_string()))?,
+            Distribution::Zipf(exponent) => Zipf::new(plan.subjects as f64, exponent)
+                .map(Ranks::Zipf)
+                .map_err(|error| Failure::new(error.to_string()))?,
         };
-        Traffic { random, zipf }
+        Ok(Traffic { rng, ranks })
     }
 
     /// The next check.
     pub fn next(&mut self, plan: &Plan) -> Check {
-        let rank = match &self.zipf {
-            Some(zipf) => zipf.sample(&mut self.random),
-            None => self.random.below(plan.subjects) + 1,
+        let rank = match &self.ranks {
+            Ranks::Uniform(ranks) => self.rng.sample(ranks),
+            Ranks::Zipf(ranks) => self.rng.sample(ranks) as u64,
         };
         let mut check = Check::new(plan.policy.as_str(), format!("key-{rank}")).cost(plan.cost);
-        let region = self.random.below(plan.regions.len() as u64) as usize;
-        check.region = plan.regions.get(region).cloned();
+        check.region = plan.regions.choose(&mut self.rng).cloned();
         check
     }
 }
@@ -123,6 +142,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng as _;
 
     #[test]
     fn a_distribution_and_a_rate_carry_their_form() {
@@ -139,19 +159,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn traffic_names_subjects_and_regions_of_the_plan_only() {
-        let plan = Plan {
+    fn plan(subjects: u64, distribution: Distribution) -> Plan {
+        Plan {
             policy: "p".to_owned(),
-            subjects: 3,
-            distribution: Distribution::Zipf(1.0),
-            regions: vec!["us".to_owned(), "eu".to_owned()],
+            subjects,
+            distribution,
+            regions: Vec::new(),
             cost: 2,
             tasks: 1,
             extent: Extent::Checks(1),
             rate: None,
-        };
-        let mut traffic = Traffic::new(&plan, Random::seeded(3));
+        }
+    }
+
+    fn subjects(subjects: u64, distribution: Distribution) -> impl FnMut() -> String {
+        let plan = plan(subjects, distribution);
+        let mut traffic = Traffic::new(&plan, SmallRng::seed_from_u64(1)).unwrap();
+        move || traffic.next(&plan).subject
+    }
+
+    #[test]
+    fn traffic_names_subjects_and_regions_of_the_plan_only() {
+        let mut plan = plan(3, Distribution::Zipf(1.0));
+        plan.regions = vec!["us".to_owned(), "eu".to_owned()];
+        let mut traffic = Traffic::new(&plan, SmallRng::seed_from_u64(3)).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1_000 {
             let check = traffic.next(&plan);
@@ -159,5 +190,52 @@ mod tests {
             seen.insert((check.subject, check.region.unwrap()));
         }
         assert_eq!(seen.len(), 6);
+    }
+
+    /// Pearson's statistic of `draws` samples against the exact law; under the law its mean is
+    /// n - 1 and its deviation sqrt(2 (n - 1)).
+    fn chi_square(n: u64, exponent: f64, draws: u64) -> f64 {
+        let zipf = Zipf::new(n as f64, exponent).unwrap();
+        let mut rng = SmallRng::seed_from_u64(7);
+        let mut seen = vec![0u64; n as usize];
+        for _ in 0..draws {
+            seen[rng.sample(zipf) as usize - 1] += 1;
+        }
+        let weights: Vec<f64> = (1..=n).map(|k| (k as f64).powf(-exponent)).collect();
+        let total: f64 = weights.iter().sum();
+        let expected = weights.iter().map(|weight| weight / total * draws as f64);
+        seen.iter()
+            .zip(expected)
+            .map(|(seen, expected)| (*seen as f64 - expected).powi(2) / expected)
+            .sum()
+    }
+
+    #[test]
+    fn samples_follow_zipfs_law_at_any_exponent() {
+        for exponent in [0.2, 0.8, 1.0, 1.3, 2.0] {
+            let n = 50;
+            let chi = chi_square(n, exponent, 200_000);
+            let (mean, deviation) = (49.0, 98f64.sqrt());
+            assert!((chi - mean).abs() < 5.0 * deviation, "{exponent}: {chi}");
+        }
+    }
+
+    #[test]
+    fn one_subject_is_always_the_first() {
+        for distribution in [Distribution::Uniform, Distribution::Zipf(1.0)] {
+            let mut next = subjects(1, distribution);
+            assert!((0..1_000).all(|_| next() == "key-1"));
+        }
+    }
+
+    #[test]
+    fn uniform_subjects_are_all_asked_about_alike() {
+        let mut next = subjects(7, Distribution::Uniform);
+        let mut seen = [0u32; 7];
+        for _ in 0..7_000 {
+            let rank: usize = next().strip_prefix("key-").unwrap().parse().unwrap();
+            seen[rank - 1] += 1;
+        }
+        assert!(seen.iter().all(|n| (850..1_150).contains(n)), "{seen:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::numbers::thousands;
 use super::plan::{Extent, Plan};
-use super::report::thousands;
 use super::tally::Counts;
 
 const TEMPLATE: &str = "{bar:30} {msg}";

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::numbers::thousands;
 use super::plan::{Extent, Plan};
 use super::run::Measured;
 use tidegate::model::Source;
@@ -92,7 +93,7 @@ fn rounded(number: f64, steps: f64) -> f64 {
 }
 
 /// The result as a table, without the last line's end.
-pub(super) fn table(plan: &Plan, answerer: &str, measured: &Measured) -> String {
+pub(super) fn table(plan: &Plan, backend: &str, measured: &Measured) -> String {
     let counts = measured.tally.counts();
     let seconds = measured.took.as_secs_f64();
     let checks = counts.checks();
@@ -100,7 +101,7 @@ pub(super) fn table(plan: &Plan, answerer: &str, measured: &Measured) -> String 
         0 => String::new(),
         all => format!("{:.1} %", count as f64 * 100.0 / all as f64),
     };
-    let mut text = heading(plan, answerer);
+    let mut text = heading(plan, backend);
     let mut row = |name: &str, value: String, more: String| {
         let line = format!("  {name:<13}{value:>14}  {more}");
         let _ = write!(text, "\n{}", line.trim_end());
@@ -165,7 +166,7 @@ pub(super) fn table(plan: &Plan, answerer: &str, measured: &Measured) -> String 
     text
 }
 
-fn heading(plan: &Plan, answerer: &str) -> String {
+fn heading(plan: &Plan, backend: &str) -> String {
     let regions = match plan.regions.as_slice() {
         [] => String::new(),
         regions => format!(" in {}", regions.join(", ")),
@@ -179,7 +180,7 @@ fn heading(plan: &Plan, answerer: &str) -> String {
         .map(|rate| format!(" at {}/s", thousands(rate.0)))
         .unwrap_or_default();
     format!(
-        "{} of {} ({}){regions} on {answerer}: {} tasks, {extent}{rate}\n",
+        "{} of {} ({}){regions} on {backend}: {} tasks, {extent}{rate}\n",
         plan.policy,
         match plan.subjects {
             1 => "1 subject".to_owned(),
@@ -212,34 +213,4 @@ fn remarks(plan: &Plan, measured: &Measured) -> String {
         let _ = write!(text, "\n\n{} x {error}", thousands(count));
     }
     text
-}
-
-/// A number in groups of three digits.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_are_grouped() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (12_345_678, "12,345,678"),
-        ] {
-            assert_eq!(thousands(number), text);
-        }
-    }
 }

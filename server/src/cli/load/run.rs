@@ -10,9 +10,8 @@ use tokio::task::JoinSet;
 use super::pace::Pace;
 use super::plan::{Plan, Traffic};
 use super::progress::Progress;
-use super::random::Random;
 use super::tally::{Tallies, Tally};
-use crate::cli::ask::{Answerer, AskError};
+use crate::cli::backend::{Backend, BackendError};
 use crate::cli::failure::Failure;
 
 /// How often progress is shown.
@@ -29,24 +28,23 @@ pub(super) struct Measured {
 }
 
 /// Runs a plan to its end, or until the process is interrupted.
-pub(super) async fn run(plan: Plan, answerer: Answerer, quiet: bool) -> Result<Measured, Failure> {
-    let (plan, answerer) = (Arc::new(plan), Arc::new(answerer));
-    try_once(&plan, &answerer).await?;
+pub(super) async fn run(plan: Plan, backend: Backend, quiet: bool) -> Result<Measured, Failure> {
+    let (plan, backend) = (Arc::new(plan), Arc::new(backend));
+    try_once(&plan, &backend).await?;
     let no_tallies = |error| Failure::new(format!("can't keep latencies: {error}"));
     let tallies = Arc::new(Tallies::new(plan.tasks).map_err(no_tallies)?);
-    let calls_before = answerer.calls_sent().await;
+    let calls_before = backend.calls_sent().await;
     let progress = Progress::new(&plan, quiet);
     let pace = Arc::new(Pace::new(&plan));
     let metronome = pace
         .start()
         .map_err(|error| Failure::new(format!("can't start a thread: {error}")))?;
-    let mut seeds = Random::from_system();
     let mut tasks = JoinSet::new();
     for task in 0..plan.tasks {
-        let traffic = Traffic::new(&plan, Random::seeded(seeds.bits()));
+        let traffic = Traffic::new(&plan, rand::make_rng())?;
         let (plan, pace) = (Arc::clone(&plan), Arc::clone(&pace));
-        let (answerer, tallies) = (Arc::clone(&answerer), Arc::clone(&tallies));
-        tasks.spawn(drive(task, traffic, plan, pace, answerer, tallies));
+        let (backend, tallies) = (Arc::clone(&backend), Arc::clone(&tallies));
+        tasks.spawn(drive(task, traffic, plan, pace, backend, tallies));
     }
     let watched = watch(&mut tasks, &pace, &tallies, &progress).await;
     let ended = Instant::now();
@@ -57,7 +55,7 @@ pub(super) async fn run(plan: Plan, answerer: Answerer, quiet: bool) -> Result<M
         let _ = metronome.join();
     }
     watched?;
-    let calls_after = answerer.calls_sent().await;
+    let calls_after = backend.calls_sent().await;
     Ok(Measured {
         tally: tallies.sum().map_err(no_tallies)?,
         took: ended - pace.began(),
@@ -69,12 +67,12 @@ pub(super) async fn run(plan: Plan, answerer: Answerer, quiet: bool) -> Result<M
 }
 
 /// Asks once without charging: a question that is wrong is wrong a million times.
-async fn try_once(plan: &Plan, answerer: &Answerer) -> Result<(), Failure> {
-    let check = Traffic::new(plan, Random::seeded(0)).next(plan);
-    match answerer.peek(&check).await {
-        Err(error @ AskError::Question(_)) => Err(error.into()),
+async fn try_once(plan: &Plan, backend: &Backend) -> Result<(), Failure> {
+    let check = Traffic::new(plan, rand::make_rng())?.next(plan);
+    match backend.peek(&check).await {
+        Err(error @ BackendError::BadRequest(_)) => Err(error.into()),
         // Trouble may pass, and measuring it is what load is for.
-        Ok(_) | Err(AskError::NoAnswer(_)) => Ok(()),
+        Ok(_) | Err(BackendError::Unavailable(_)) => Ok(()),
     }
 }
 
@@ -83,12 +81,12 @@ async fn drive(
     mut traffic: Traffic,
     plan: Arc<Plan>,
     pace: Arc<Pace>,
-    answerer: Arc<Answerer>,
+    backend: Arc<Backend>,
     tallies: Arc<Tallies>,
 ) {
     while let Some(from) = pace.turn().await {
         let check = traffic.next(&plan);
-        let answer = answerer.check(&check).await;
+        let answer = backend.check(&check).await;
         tallies.of(task).note(answer, from.elapsed());
         // A store in memory answers without ever waiting; others want their turn too.
         tokio::task::coop::consume_budget().await;

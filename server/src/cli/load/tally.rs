@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 
-use crate::cli::ask::AskError;
+use crate::cli::backend::BackendError;
 use tidegate::model::{Decision, Source};
 
 /// The longest latency that is told apart, in microseconds: 10 minutes.
@@ -62,7 +62,7 @@ impl Tally {
     }
 
     /// Notes an answer and how long it took.
-    pub fn note(&mut self, answer: Result<Decision, AskError>, took: Duration) {
+    pub fn note(&mut self, answer: Result<Decision, BackendError>, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latencies_us.saturating_record(us.max(1));
         match answer {
@@ -78,8 +78,8 @@ impl Tally {
             Err(error) => {
                 self.counts.errors += 1;
                 let text = match error {
-                    AskError::Question(failure) => failure.cause().to_owned(),
-                    AskError::NoAnswer(cause) => cause,
+                    BackendError::BadRequest(failure) => failure.cause().to_owned(),
+                    BackendError::Unavailable(cause) => cause,
                 };
                 self.error(text, 1);
             }
@@ -184,8 +184,8 @@ fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
 mod tests {
     use super::*;
 
-    fn error(text: &str) -> Result<Decision, AskError> {
-        Err(AskError::NoAnswer(text.to_owned()))
+    fn error(text: &str) -> Result<Decision, BackendError> {
+        Err(BackendError::Unavailable(text.to_owned()))
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! counts, and a line to try. Never a secret.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 use crate::cli::compose::Origin;
+use crate::telemetry::logs::LogFormat;
 use tidegate::model::{Allowance, Policies, Policy};
 
 /// How many policies are named.
@@ -20,8 +22,28 @@ pub(super) struct Greeting<'a> {
 }
 
 impl Greeting<'_> {
+    /// Says it to people, unless a program reads the log, and logs it.
+    pub fn show(&self, form: LogFormat) {
+        if form == LogFormat::Text {
+            let _ = std::io::stderr().write_all(self.text().as_bytes());
+        }
+        let source = match self.origin {
+            Origin::Examples => "examples, built in".to_owned(),
+            Origin::File(file) => file.display().to_string(),
+        };
+        tracing::info!(
+            address = %self.address,
+            store = self.store,
+            policies = self.policies.len(),
+            source,
+            admin = self.admin,
+            version = env!("CARGO_PKG_VERSION"),
+            "listening"
+        );
+    }
+
     /// The greeting, in a few lines.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut text = format!(
             "tidegate {} on http://{}\n",
             env!("CARGO_PKG_VERSION"),

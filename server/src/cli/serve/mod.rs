@@ -4,26 +4,23 @@ mod greeting;
 mod reload;
 mod settings;
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::greeting::Greeting;
 use self::reload::Watch;
 use self::settings::SettingsArgs;
-use super::Outcome;
 use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, StoreArgs};
 use super::compose::{self, Origin, ProcessLimiter};
 use super::failure::{Exit, Failure};
+use super::output::Outcome;
 use super::stage_args::StageArgs;
-use crate::edge::web::{self, App};
-use crate::telemetry::Instruments;
-use crate::telemetry::logs::LogFormat;
+use crate::edge::web::{App, Server};
 use tidegate::limiter::FleetOptions;
+use tidegate::store::Store;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,22 +79,26 @@ pub(super) fn run(args: ServeArgs) -> Outcome {
 
 async fn serve(args: ServeArgs) -> Outcome {
     let (config, origin) = compose::config(&args.policies)?;
-    let from_file = config.server.clone();
-    let mut settings = args.settings.over(config.server);
+    let mut settings = config.settings.clone();
+    args.settings.apply_to(&mut settings);
     settings.admin_token = compose::admin_token(&args.admin)?;
     let signals = Signals::new()?;
     let limiter = compose::limiter(config.policies, &args.store, args.deadline, args.stage)?;
     let limiter = Arc::new(limiter);
-    let listener = listen(args.listen).await?;
-    let greeted = Greeted {
+    let admin = settings.admin_token.is_some();
+    let app = App::new(Arc::clone(&limiter), settings, Arc::default());
+    let server = listen(args.listen, app).await?;
+    let policies = limiter.policies();
+    let greeting = Greeting {
+        address: server.address(),
+        policies: &policies,
         origin: &origin,
-        store: compose::store_name(&limiter, &args.store),
-        admin: settings.admin_token.is_some(),
-        form: args.log.log,
+        store: &compose::store_name(&limiter, &args.store),
+        admin,
     };
-    greeted.greet(&listener, &limiter)?;
+    greeting.show(args.log.log);
     let watch = match origin {
-        Origin::File(file) => Some(Watch::new(file, from_file)),
+        Origin::File(file) => Some(Watch::new(file, config.settings)),
         Origin::Examples => None,
     };
     let reloading = tokio::spawn(reload(
@@ -106,15 +107,9 @@ async fn serve(args: ServeArgs) -> Outcome {
         Arc::clone(&limiter),
         signals.hangup,
     ));
-    let instruments = Arc::new(Instruments::default());
     let member = limiter.join_fleet(FleetOptions::default());
-    let app = Arc::new(App::new(Arc::clone(&limiter), settings, instruments));
-    web::serve(
-        listener,
-        app,
-        told_to_stop(signals.terminate, signals.interrupt),
-    )
-    .await;
+    let stop = told_to_stop(signals.terminate, signals.interrupt);
+    server.run(stop).await;
     reloading.abort();
     if limiter.end_leases() > 0 {
         // They are handed back beside, each within a check's time.
@@ -125,8 +120,8 @@ async fn serve(args: ServeArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+async fn listen<S: Store>(address: SocketAddr, app: App<S>) -> Result<Server<S>, Failure> {
+    Server::bind(address, app).await.map_err(|error| {
         let cause = format!("can't listen on {address}: {error}");
         match error.kind() {
             std::io::ErrorKind::AddrInUse => {
@@ -138,47 +133,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
             _ => Failure::with_cure(cause, "choose an address of this machine as --listen"),
         }
     })
-}
-
-/// What is said at the start.
-struct Greeted<'a> {
-    origin: &'a Origin,
-    store: String,
-    admin: bool,
-    form: LogFormat,
-}
-
-impl Greeted<'_> {
-    fn greet(&self, listener: &TcpListener, limiter: &ProcessLimiter) -> Result<(), Failure> {
-        let address = listener
-            .local_addr()
-            .map_err(|error| Failure::new(format!("can't tell where it listens: {error}")))?;
-        let policies = limiter.policies();
-        if self.form == LogFormat::Text {
-            let greeting = Greeting {
-                address,
-                policies: &policies,
-                origin: self.origin,
-                store: &self.store,
-                admin: self.admin,
-            };
-            let _ = write!(std::io::stderr(), "{}", greeting.text());
-        }
-        let source = match self.origin {
-            Origin::Examples => "examples, built in".to_owned(),
-            Origin::File(file) => file.display().to_string(),
-        };
-        tracing::info!(
-            %address,
-            store = self.store,
-            policies = policies.len(),
-            source,
-            admin = self.admin,
-            version = env!("CARGO_PKG_VERSION"),
-            "listening"
-        );
-        Ok(())
-    }
 }
 
 /// The signals that a server heeds. Watched before it listens, so that none is lost.

@@ -5,8 +5,9 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::config::{Config, Settings};
 use tidegate::Limiter;
-use tidegate::config::{Config, ConfigError, ServerSettings};
+use tidegate::config::ConfigError;
 use tidegate::store::Store;
 
 /// How often the file is looked at.
@@ -43,12 +44,12 @@ pub(super) struct Watch {
     /// The file at the last look.
     seen: Option<Stamp>,
     /// The settings that the server started with.
-    settings: ServerSettings,
+    settings: Settings,
 }
 
 impl Watch {
     /// Watches `file`, which has just been read.
-    pub fn new(file: PathBuf, settings: ServerSettings) -> Self {
+    pub fn new(file: PathBuf, settings: Settings) -> Self {
         let stamp = Stamp::of(&file);
         Watch {
             file,
@@ -74,7 +75,7 @@ impl Watch {
         let file = self.file.display();
         match Config::load(&self.file) {
             Ok(config) => {
-                if config.server != self.settings {
+                if config.settings != self.settings {
                     tracing::warn!(%file, "server settings have changed: they need a restart");
                 }
                 let policies = config.policies.len();
@@ -134,7 +135,7 @@ mod tests {
             .unwrap();
         Served {
             _directory: directory,
-            watch: Watch::new(file.clone(), config.server),
+            watch: Watch::new(file.clone(), config.settings),
             file,
             limiter,
         }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cli::args::duration;
-use tidegate::config::{
-    BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, CONNECTIONS_MAX_MAX, Cidr, ErrorBody,
-    HEAD_BYTES_BOUNDS, HeaderField, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, RateLimitHeaders,
-    ServerSettings, TIMEOUT_BOUNDS, XRateLimitReset,
+use crate::config::{
+    BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, CONNECTIONS_MAX_MAX, ErrorBody,
+    HEAD_BYTES_BOUNDS, HeaderField, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, Network, RateLimitHeaders,
+    Settings, TIMEOUT_BOUNDS, XRateLimitReset,
 };
 use tidegate::model::Micros;
 
@@ -37,7 +37,7 @@ pub(super) struct SettingsArgs {
         env = "TIDEGATE_TRUSTED_PROXIES",
         value_delimiter = ','
     )]
-    trusted_proxies: Option<Vec<Cidr>>,
+    trusted_proxies: Option<Vec<Network>>,
 
     /// IPv6 clients are one subject by their first so many bits [default: 64]
     #[arg(long, value_name = "BITS", env = "TIDEGATE_IPV6_PREFIX",
@@ -90,8 +90,8 @@ pub(super) struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// The file's settings, with those that flags name put in their place.
-    pub fn over(self, mut settings: ServerSettings) -> ServerSettings {
+    /// Puts the settings that flags name in the place of the file's.
+    pub fn apply_to(self, settings: &mut Settings) {
         set(&mut settings.policy_header, self.policy_header);
         set(&mut settings.subject_header, self.subject_header);
         set(&mut settings.region_header, self.region_header);
@@ -109,7 +109,6 @@ impl SettingsArgs {
         set(&mut bounds.head_timeout, self.head_timeout);
         set(&mut bounds.body_timeout, self.body_timeout);
         set(&mut bounds.shutdown_timeout, self.shutdown_timeout);
-        settings
     }
 }
 

@@ -9,13 +9,13 @@ use axum::http::header::{AUTHORIZATION, HeaderMap};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
-use super::{answer, app::App, reading};
+use super::{answer, app::App, request};
+use crate::config::Settings;
+use crate::edge::body::ResetBody;
 use crate::edge::problem::Problem;
-use crate::edge::protocol::Fault;
-use tidegate::config::ServerSettings;
+use crate::edge::protocol::ErrorKind;
 use tidegate::model::Cost;
 use tidegate::store::{Refunded, Store};
-use tidegate::wire::ResetBody;
 
 #[derive(Serialize)]
 struct RefundAnswer {
@@ -33,14 +33,14 @@ pub(super) async fn refund<S: Store>(State(app): State<Arc<App<S>>>, request: Re
 async fn refunded<S: Store>(app: &App<S>, request: Request) -> Result<Cost, Problem> {
     let (head, body) = request.into_parts();
     authorized(&head.headers, &app.settings)?;
-    let json = reading::body(&head.headers, body, &app.settings).await?;
-    match app.limiter.refund(&reading::refund(&json)?).await {
+    let json = request::body(&head.headers, body, &app.settings).await?;
+    match app.limiter.refund(&request::refund(&json)?).await {
         Ok(Refunded::Units(units)) => Ok(units),
         Ok(Refunded::NotFound) => Err(Problem::new(
-            Fault::UnknownCharge,
+            ErrorKind::UnknownCharge,
             "id: no such charge of this subject under this policy, or not any more",
         )),
-        Err(error) => Err(app.fault(&error)),
+        Err(error) => Err(app.problem(&error)),
     }
 }
 
@@ -55,18 +55,18 @@ pub(super) async fn reset<S: Store>(State(app): State<Arc<App<S>>>, request: Req
 async fn forgotten<S: Store>(app: &App<S>, request: Request) -> Result<(), Problem> {
     let (head, body) = request.into_parts();
     authorized(&head.headers, &app.settings)?;
-    let json = reading::body(&head.headers, body, &app.settings).await?;
-    let check = reading::sane(reading::decoded::<ResetBody>(&json)?.into_check())?;
+    let json = request::body(&head.headers, body, &app.settings).await?;
+    let check = request::sane(request::decoded::<ResetBody>(&json)?.into_check())?;
     match app.limiter.reset(&check).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(app.fault(&error)),
+        Err(error) => Err(app.problem(&error)),
     }
 }
 
-fn authorized(headers: &HeaderMap, settings: &ServerSettings) -> Result<(), Problem> {
+fn authorized(headers: &HeaderMap, settings: &Settings) -> Result<(), Problem> {
     let Some(token) = &settings.admin_token else {
         return Err(Problem::new(
-            Fault::AdminOff,
+            ErrorKind::AdminOff,
             "refunds and resets are off: the server was started without an administrator's token",
         ));
     };
@@ -79,7 +79,7 @@ fn authorized(headers: &HeaderMap, settings: &ServerSettings) -> Result<(), Prob
     match given {
         Some(given) if token.matches(given) => Ok(()),
         _ => Err(Problem::new(
-            Fault::Unauthorized,
+            ErrorKind::Unauthorized,
             "send the administrator's token: Authorization: Bearer ...",
         )),
     }

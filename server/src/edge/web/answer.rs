@@ -1,4 +1,4 @@
-//! From a decision or a fault to an HTTP response. Never decides the status: that is the
+//! From a decision or an error to an HTTP response. Never decides the status: that is the
 //! protocol table's.
 
 use axum::body::Body;
@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::config::{ErrorBody, Settings};
 use crate::edge::headers;
 use crate::edge::problem::{DenialProblem, PROBLEM_JSON, Problem, ShortDenial};
-use crate::edge::protocol::{Fault, Verdict};
-use tidegate::config::{ErrorBody, ServerSettings};
+use crate::edge::protocol::{DecisionKind, ErrorKind};
 use tidegate::model::{Decision, Timestamp};
 
 /// Room for the body of a decision with two ceilings, so that it needn't grow.
@@ -47,12 +47,8 @@ pub(super) fn forbid_storing(headers: &mut HeaderMap) {
 }
 
 /// A check's answer: the decision, or the problem that its denial is.
-pub(super) fn decision(
-    decision: &Decision,
-    settings: &ServerSettings,
-    wall: Timestamp,
-) -> Response {
-    let status = Verdict::of(decision).http_status();
+pub(super) fn decision(decision: &Decision, settings: &Settings, wall: Timestamp) -> Response {
+    let status = DecisionKind::of(decision).http_status();
     let mut response = match (DenialProblem::of(decision), settings.error_body) {
         (None, _) => json(status, JSON, decision),
         (Some(problem), ErrorBody::Problem) => json(status, PROBLEM_JSON, &problem),
@@ -63,7 +59,7 @@ pub(super) fn decision(
 }
 
 /// A peek's answer: the decision, always 200.
-pub(super) fn peeked(decision: &Decision, settings: &ServerSettings, wall: Timestamp) -> Response {
+pub(super) fn peeked(decision: &Decision, settings: &Settings, wall: Timestamp) -> Response {
     let mut response = ok(decision);
     put_headers(decision, settings, wall, response.headers_mut());
     // What didn't happen has no time to be tried again; the body says when there is room.
@@ -72,11 +68,7 @@ pub(super) fn peeked(decision: &Decision, settings: &ServerSettings, wall: Times
 }
 
 /// A proxy's answer: as a check's, but an admission has no body.
-pub(super) fn forwarded(
-    decided: &Decision,
-    settings: &ServerSettings,
-    wall: Timestamp,
-) -> Response {
+pub(super) fn forwarded(decided: &Decision, settings: &Settings, wall: Timestamp) -> Response {
     if !decided.is_admitted() {
         return decision(decided, settings, wall);
     }
@@ -85,13 +77,8 @@ pub(super) fn forwarded(
     response
 }
 
-fn put_headers(
-    decision: &Decision,
-    settings: &ServerSettings,
-    wall: Timestamp,
-    out: &mut HeaderMap,
-) {
-    let ServerSettings {
+fn put_headers(decision: &Decision, settings: &Settings, wall: Timestamp, out: &mut HeaderMap) {
+    let Settings {
         ratelimit_headers,
         x_ratelimit_reset,
         ..
@@ -101,13 +88,13 @@ fn put_headers(
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = json(self.fault.http_status(), PROBLEM_JSON, &self.body());
+        let mut response = json(self.kind.http_status(), PROBLEM_JSON, &self.body());
         let headers = response.headers_mut();
         forbid_storing(headers);
-        if let Some(seconds) = self.fault.retry_after_secs() {
+        if let Some(seconds) = self.kind.retry_after_secs() {
             headers.insert(RETRY_AFTER, seconds.into());
         }
-        if self.fault == Fault::Unauthorized {
+        if self.kind == ErrorKind::Unauthorized {
             let scheme = HeaderValue::from_static("Bearer realm=\"tidegate\"");
             headers.insert(WWW_AUTHENTICATE, scheme);
         }
@@ -118,7 +105,7 @@ impl IntoResponse for Problem {
 /// 405 that names the method which the address knows.
 pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
     let detail = format!("this address knows {allowed} only");
-    let mut response = Problem::new(Fault::MethodNotAllowed, detail).into_response();
+    let mut response = Problem::new(ErrorKind::MethodNotAllowed, detail).into_response();
     let allowed = HeaderValue::from_static(allowed);
     response.headers_mut().insert(ALLOW, allowed);
     response

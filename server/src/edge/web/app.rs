@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
-use super::reading;
+use super::request;
+use crate::config::Settings;
 use crate::edge::problem::Problem;
-use crate::edge::protocol::Verdict;
+use crate::edge::protocol::DecisionKind;
 use crate::telemetry::{Instruments, SubjectTagger, Throttle};
 use tidegate::Limiter;
-use tidegate::config::{ServerSettings, nearest};
+use tidegate::config::nearest;
 use tidegate::limiter::CheckError;
 use tidegate::model::{Decision, Micros};
 use tidegate::store::{Readiness, Store};
@@ -25,7 +26,7 @@ const NAMES_COMPARED_MAX: usize = 1_000;
 /// A limiter, and how it is shown to HTTP clients.
 pub struct App<S> {
     pub(super) limiter: Arc<Limiter<S>>,
-    pub(super) settings: ServerSettings,
+    pub(super) settings: Settings,
     pub(super) instruments: Arc<Instruments>,
     pub(super) in_flight: Semaphore,
     pub(super) shed_log: Throttle,
@@ -38,7 +39,7 @@ impl<S: Store> App<S> {
     /// An edge of `limiter`.
     pub fn new(
         limiter: Arc<Limiter<S>>,
-        settings: ServerSettings,
+        settings: Settings,
         instruments: Arc<Instruments>,
     ) -> Self {
         App {
@@ -74,7 +75,7 @@ impl<S: Store> App<S> {
                 region = facts.region.as_ref().map(|r| tracing::field::debug(r.as_str())),
                 subject = %self.tagger.tag(&facts.subject),
                 cost = facts.cost,
-                verdict = Verdict::of(decision).word(),
+                decision = DecisionKind::of(decision).word(),
                 source = facts.source.name(),
                 degraded = facts.degraded,
                 "decided"
@@ -84,13 +85,13 @@ impl<S: Store> App<S> {
 
     /// What a question that got no decision is told: which member was wrong, and which policy may
     /// have been meant. A store's trouble is logged, as the caller can do nothing about it.
-    pub(super) fn fault(&self, error: &CheckError) -> Problem {
+    pub(super) fn problem(&self, error: &CheckError) -> Problem {
         if let CheckError::Store(error) = error
             && let Some(before) = self.store_log.pass(self.limiter.clock().now())
         {
             tracing::warn!(%error, before, "the store could not answer");
         }
-        let mut problem = reading::fault(error);
+        let mut problem = request::unanswered(error);
         if let CheckError::UnknownPolicy { name, .. } = error {
             let policies = self.limiter.policies();
             let names = policies.iter().take(NAMES_COMPARED_MAX);

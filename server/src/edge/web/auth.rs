@@ -15,11 +15,10 @@ use axum::http::header::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 
-use super::server::Peer;
-use super::{answer, app::App, reading};
-use crate::edge::client_address::{SUBJECT_PREFIX, client_address, subject};
+use super::{answer, app::App, request};
+use crate::config::Settings;
+use crate::edge::client_address::{Peer, SUBJECT_PREFIX, client_address, subject};
 use crate::edge::problem::Problem;
-use tidegate::config::ServerSettings;
 use tidegate::model::{Check, Cost};
 use tidegate::store::Store;
 
@@ -37,7 +36,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 pub(super) async fn auth<S: Store>(State(app): State<Arc<App<S>>>, request: Request) -> Response {
     let began = Instant::now();
     let (head, _) = request.into_parts();
-    let check = match asked(&head, &app.settings) {
+    let check = match check(&head, &app.settings) {
         Ok(check) => check,
         Err(problem) => return problem.into_response(),
     };
@@ -46,11 +45,11 @@ pub(super) async fn auth<S: Store>(State(app): State<Arc<App<S>>>, request: Requ
             app.decided(&decision, began);
             answer::forwarded(&decision, &app.settings, app.limiter.clock().wall())
         }
-        Err(error) => app.fault(&error).into_response(),
+        Err(error) => app.problem(&error).into_response(),
     }
 }
 
-fn asked(head: &Parts, settings: &ServerSettings) -> Result<Check, Problem> {
+fn check(head: &Parts, settings: &Settings) -> Result<Check, Problem> {
     let headers = &head.headers;
     let query = Query::read(head.uri.query().unwrap_or_default())?;
     let policy_header = settings.policy_header.as_str();
@@ -75,11 +74,11 @@ fn asked(head: &Parts, settings: &ServerSettings) -> Result<Check, Problem> {
     check.region = region;
     check.cost = cost.as_deref().map_or(Ok(1), digits)?;
     check.id = one(headers, ID_HEADER)?;
-    reading::sane(check)
+    request::sane(check)
 }
 
 /// The subject that the proxy names, or the client's address.
-fn who(head: &Parts, settings: &ServerSettings) -> Result<String, Problem> {
+fn who(head: &Parts, settings: &Settings) -> Result<String, Problem> {
     let header = settings.subject_header.as_str();
     if let Some(named) = one(&head.headers, header)? {
         if named.starts_with(SUBJECT_PREFIX) {
@@ -114,17 +113,17 @@ impl Query {
     fn read(text: &str) -> Result<Self, Problem> {
         let mut query = Query::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
-            let place = match name.as_ref() {
+            let member = match name.as_ref() {
                 "policy" => &mut query.policy,
                 "region" => &mut query.region,
                 "cost" => &mut query.cost,
                 other => {
-                    let other = reading::quoted(other);
+                    let other = request::quoted(other);
                     let detail = format!("{other}: the query knows policy, region and cost only");
                     return Err(Problem::malformed(detail));
                 }
             };
-            if place.replace(value.into_owned()).is_some() {
+            if member.replace(value.into_owned()).is_some() {
                 return Err(Problem::malformed(format!("{name}: is given twice")));
             }
         }
@@ -134,11 +133,11 @@ impl Query {
 
 fn digits(text: &str) -> Result<Cost, Problem> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        let detail = format!("cost: a whole number, not `{}`", reading::quoted(text));
+        let detail = format!("cost: a whole number, not `{}`", request::quoted(text));
         return Err(Problem::malformed(detail));
     }
     // More digits than a number holds are more units than can be charged, too.
-    reading::cost(text.parse().unwrap_or(Cost::MAX))
+    request::cost(text.parse().unwrap_or(Cost::MAX))
 }
 
 /// The value of a header field that may be there once; an empty one is none.
@@ -163,21 +162,17 @@ mod tests {
     use axum::body::Body;
     use axum::http::Request;
 
-    fn ask(
-        uri: &str,
-        headers: &[(&str, &str)],
-        settings: &ServerSettings,
-    ) -> Result<Check, String> {
+    fn ask(uri: &str, headers: &[(&str, &str)], settings: &Settings) -> Result<Check, String> {
         let mut request = Request::get(uri).extension(Peer("127.0.0.1:9".parse().unwrap()));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (head, _) = request.body(Body::empty()).unwrap().into_parts();
-        asked(&head, settings).map_err(|problem| problem.detail)
+        check(&head, settings).map_err(|problem| problem.detail)
     }
 
     fn default(uri: &str, headers: &[(&str, &str)]) -> Result<Check, String> {
-        ask(uri, headers, &ServerSettings::default())
+        ask(uri, headers, &Settings::default())
     }
 
     #[test]
@@ -202,9 +197,9 @@ mod tests {
     fn without_a_subject_the_clients_address_is_it() {
         let check = default("/v1/auth?policy=p", &[("X-Forwarded-For", "9.9.9.9")]);
         assert_eq!(check, Ok(Check::new("p", "ip:127.0.0.1")));
-        let settings = ServerSettings {
+        let settings = Settings {
             trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
-            ..ServerSettings::default()
+            ..Settings::default()
         };
         let headers = [
             ("X-Forwarded-For", "6.6.6.6, 9.9.9.9"),
@@ -222,10 +217,10 @@ mod tests {
 
     #[test]
     fn names_of_header_fields_are_configurable() {
-        let settings = ServerSettings {
+        let settings = Settings {
             subject_header: "X-API-Key".parse().unwrap(),
             region_header: "X-Region".parse().unwrap(),
-            ..ServerSettings::default()
+            ..Settings::default()
         };
         let headers = [("X-API-Key", "k"), ("X-Region", "us")];
         let check = ask("/v1/auth?policy=p", &headers, &settings);

@@ -14,7 +14,7 @@ use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{answer, app::App, reading};
+use super::{answer, app::App, request};
 use crate::edge::problem::{Problem, ProblemBody};
 use tidegate::model::{Check, Decision};
 use tidegate::store::Store;
@@ -26,7 +26,7 @@ const RUNS_AT_ONCE_MAX: usize = 256;
 /// The body: its entries stay text until each is read for itself.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked<'a> {
+struct BatchBody<'a> {
     #[serde(borrow)]
     checks: &'a RawValue,
 }
@@ -50,7 +50,7 @@ struct Answers<'a> {
 pub(super) async fn checks<S: Store>(State(app): State<Arc<App<S>>>, request: Request) -> Response {
     let began = Instant::now();
     let (head, body) = request.into_parts();
-    let json = match reading::body(&head.headers, body, &app.settings).await {
+    let json = match request::body(&head.headers, body, &app.settings).await {
         Ok(json) => json,
         Err(problem) => return problem.into_response(),
     };
@@ -75,22 +75,22 @@ pub(super) async fn checks<S: Store>(State(app): State<Arc<App<S>>>, request: Re
 
 /// The entries in their order, each a check or what is wrong with it.
 fn entries(json: &[u8], batch_max: usize) -> Result<Vec<Result<Check, Problem>>, Problem> {
-    reading::is_object(json)?;
-    let asked: Asked<'_> = serde_json::from_slice(json).map_err(|error| {
-        let said = reading::quoted(&error.to_string());
+    request::is_object(json)?;
+    let body: BatchBody<'_> = serde_json::from_slice(json).map_err(|error| {
+        let said = request::quoted(&error.to_string());
         Problem::malformed(format!("write {{\"checks\": [...]}}: {said}"))
     })?;
-    let mut deserializer = serde_json::Deserializer::from_str(asked.checks.get());
+    let mut deserializer = serde_json::Deserializer::from_str(body.checks.get());
     let texts = Bounded(batch_max)
         .deserialize(&mut deserializer)
         .map_err(|error| Problem::malformed(format!("checks: {error}")))?;
     Ok(texts
         .into_iter()
-        .map(|text| reading::check(text.get().as_bytes()))
+        .map(|text| request::check(text.get().as_bytes()))
         .collect())
 }
 
-/// Reads a list of at most so many entries: a longer one is refused before it takes up memory.
+/// Reads a list of at most so many entries: a longer one is rejected before it takes up memory.
 struct Bounded(usize);
 
 impl<'de> DeserializeSeed<'de> for Bounded {
@@ -143,20 +143,20 @@ async fn decide<S: Store>(
     let mut runs = stream::iter(runs).buffer_unordered(RUNS_AT_ONCE_MAX);
     while let Some(run) = runs.next().await {
         for (at, decided) in run {
-            if let Some(place) = answers.get_mut(at) {
-                *place = Some(decided);
+            if let Some(answer) = answers.get_mut(at) {
+                *answer = Some(decided);
             }
         }
     }
     answers.into_iter().flatten().collect()
 }
 
-/// A check and its place in the batch.
-type Placed = (usize, Check);
+/// A check and its index in the batch.
+type Indexed = (usize, Check);
 
 /// The checks that share counters, together and in their order.
-fn in_order_by_subject(checks: Vec<Placed>) -> Vec<Vec<Placed>> {
-    let mut runs: Vec<Vec<Placed>> = Vec::new();
+fn in_order_by_subject(checks: Vec<Indexed>) -> Vec<Vec<Indexed>> {
+    let mut runs: Vec<Vec<Indexed>> = Vec::new();
     let mut run_of: HashMap<(String, String), usize> = HashMap::new();
     for (at, check) in checks {
         let name = (check.policy.clone(), check.subject.clone());
@@ -171,7 +171,7 @@ fn in_order_by_subject(checks: Vec<Placed>) -> Vec<Vec<Placed>> {
 
 async fn decide_in_order<S: Store>(
     app: &App<S>,
-    run: Vec<Placed>,
+    run: Vec<Indexed>,
     began: Instant,
 ) -> Vec<(usize, Answer)> {
     let mut decided = Vec::with_capacity(run.len());
@@ -180,7 +180,7 @@ async fn decide_in_order<S: Store>(
         if let Ok(decision) = &answer {
             app.decided(decision, began);
         }
-        decided.push((at, answer.map_err(|error| app.fault(&error))));
+        decided.push((at, answer.map_err(|error| app.problem(&error))));
     }
     decided
 }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_says_a_thing_twice_is_refused() {
+    fn an_entry_that_says_a_thing_twice_is_rejected() {
         let json = br#"{"checks":[{"policy":"p","subject":"a","cost":1,"cost":9}]}"#;
         assert!(entries(json, 10).unwrap()[0].is_err());
     }
@@ -227,18 +227,18 @@ mod tests {
     #[test]
     fn checks_that_share_counters_stay_in_order() {
         let check = |policy: &str, subject: &str| Check::new(policy, subject);
-        let placed = vec![
+        let checks = vec![
             (0, check("p", "a")),
             (1, check("p", "b")),
             (2, check("p", "a").region("us")),
             (3, check("q", "a")),
             (4, check("p", "b")),
         ];
-        let runs = in_order_by_subject(placed);
-        let places: Vec<Vec<usize>> = runs
+        let runs = in_order_by_subject(checks);
+        let indexes: Vec<Vec<usize>> = runs
             .iter()
             .map(|run| run.iter().map(|(at, _)| *at).collect())
             .collect();
-        assert_eq!(places, [vec![0, 2], vec![1, 4], vec![3]]);
+        assert_eq!(indexes, [vec![0, 2], vec![1, 4], vec![3]]);
     }
 }

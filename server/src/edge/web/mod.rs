@@ -1,7 +1,7 @@
-//! The HTTP edge: JSON over HTTP/1.1, as INTERFACE.md's table has it.
+//! The HTTP edge: JSON over HTTP/1.1, as `docs/http.md` has it.
 //!
-//! [`serve`] owns the listener and the connections, [`App`] what the endpoints share. A request
-//! is read within bounds (`reading`), asked of the limiter, and answered by
+//! [`Server`] owns the listener and the connections, [`App`] what the endpoints share. A request
+//! is read within bounds (`request`), asked of the limiter, and answered by
 //! [`super::protocol`]'s table (`answer`). Never answers from a part of a request: what can't
 //! be read whole is a 400 that changed nothing.
 
@@ -11,13 +11,11 @@ mod app;
 mod auth;
 mod batch;
 mod check;
-mod guard;
-mod patience;
-mod reading;
+mod request;
 mod routes;
 mod server;
 mod status;
 
 pub use app::App;
 pub use routes::router;
-pub use server::{Ended, Peer, serve};
+pub use server::{Ended, Server};

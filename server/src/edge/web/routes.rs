@@ -1,27 +1,27 @@
-//! Which address is which endpoint. Never answers but through them: what isn't here is a problem
-//! in JSON too.
+//! Which path is which endpoint, and what stands before each: the bound of requests in flight, and
+//! the clock. Never answers but through them: what isn't here is a problem in JSON too.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::http::Uri;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any, get, post};
 
 use super::app::App;
-use super::guard::{Endpoint, guard};
-use super::{admin, answer, auth, batch, check, reading, status};
+use super::{admin, answer, auth, batch, check, request, status};
 use crate::edge::problem::Problem;
-use crate::edge::protocol::Fault;
+use crate::edge::protocol::ErrorKind;
 use tidegate::store::Store;
 
 /// An endpoint, the methods that it knows, and what answers them.
 type Route<S> = (Endpoint, &'static str, MethodRouter<Arc<App<S>>>);
 
-/// All endpoints over `app`. Requests should carry their peer's address as an extension
-/// ([`super::Peer`]), as [`super::serve`] sees to: without it a request to `/v1/auth` must name
-/// its subject.
+/// All endpoints over `app`. [`super::Server`] gives each request its peer's address as an extension:
+/// without it a request to `/v1/auth` must name its subject.
 pub fn router<S: Store>(app: Arc<App<S>>) -> Router {
     let bounded = |name| Endpoint {
         name,
@@ -67,7 +67,51 @@ async fn nowhere(uri: Uri) -> Response {
     let detail = format!(
         "nothing is at {}; there are POST /v1/check, /v1/checks, /v1/peek, /v1/refund, /v1/reset \
          and GET /v1/auth, /healthz, /readyz, /metrics",
-        reading::quoted(uri.path())
+        request::quoted(uri.path())
     );
-    Problem::new(Fault::UnknownAddress, detail).into_response()
+    Problem::new(ErrorKind::UnknownPath, detail).into_response()
+}
+
+/// An endpoint, as its guard knows it.
+#[derive(Clone, Copy, Debug)]
+struct Endpoint {
+    /// What it is called in metrics.
+    name: &'static str,
+    /// Whether its requests count among those in flight, and are refused beyond their bound.
+    bounded: bool,
+}
+
+/// Counts and times a request, and refuses it at once when too many are in flight: a queue would
+/// answer it after its client has given up.
+async fn guard<S: Store>(
+    State((app, endpoint)): State<(Arc<App<S>>, Endpoint)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let response = if endpoint.bounded {
+        match app.in_flight.try_acquire() {
+            Ok(_permit) => {
+                let _counted = app.instruments.request();
+                next.run(request).await
+            }
+            Err(_) => shed(&app),
+        }
+    } else {
+        next.run(request).await
+    };
+    let status = response.status().as_u16();
+    app.instruments
+        .answered(endpoint.name, status, began.elapsed());
+    response
+}
+
+fn shed<S: Store>(app: &App<S>) -> Response {
+    app.instruments.request_shed();
+    if let Some(before) = app.shed_log.pass(app.limiter.clock().now()) {
+        let max = app.settings.bounds.in_flight_max;
+        tracing::warn!(max, before, "refused a request: too many are in flight");
+    }
+    let detail = "this node has as many requests in flight as it may; nothing was charged";
+    Problem::new(ErrorKind::Overloaded, detail).into_response()
 }

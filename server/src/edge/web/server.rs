@@ -15,12 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutWriter;
 use tower::Service as _;
 
 use super::app::App;
-use super::patience::Patient;
 use super::routes::router;
-use tidegate::config::ServerBounds;
+use crate::config::Bounds;
+use crate::edge::client_address::Peer;
 use tidegate::store::Store;
 
 /// How long the listener rests after it could not accept: out of file handles, mostly, which
@@ -35,10 +36,6 @@ const TOO_MANY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
 Cache-Control: no-store\r\nContent-Length: 0\r\n\r\n";
 
-/// The address of a request's peer, as an extension of the request.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
-
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -46,63 +43,84 @@ pub struct Ended {
     pub cut_off: usize,
 }
 
-/// Answers requests on `listener` until `stop` is done; then takes no more connections, lets
-/// requests in flight finish for at most [`ServerBounds::shutdown_timeout`], and returns.
-///
-/// Cancel safety: dropping the future cuts all connections off.
-pub async fn serve<S: Store>(
+/// An edge with its listener.
+pub struct Server<S> {
     listener: TcpListener,
+    address: SocketAddr,
     app: Arc<App<S>>,
-    stop: impl Future<Output = ()>,
-) -> Ended {
-    let (stopping, stopped) = watch::channel(());
-    let slots = Arc::new(Semaphore::new(
-        app.settings
-            .bounds
-            .connections_max
-            .clamp(1, Semaphore::MAX_PERMITS),
-    ));
-    let router = router(Arc::clone(&app));
-    let mut connections = JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => match Arc::clone(&slots).try_acquire_owned() {
-                    Ok(slot) => {
-                        let it = Connection { socket, peer, slot, bounds: app.settings.bounds };
-                        connections.spawn(it.run(Arc::clone(&app), router.clone(), stopped.clone()));
-                    }
-                    Err(_) => refuse(&app, &socket),
+}
+
+impl<S: Store> Server<S> {
+    /// Listens at `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address can't be had.
+    pub async fn bind(address: SocketAddr, app: App<S>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Server {
+            address: listener.local_addr()?,
+            listener,
+            app: Arc::new(app),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers requests until `stop` is done; then takes no more connections, lets requests in
+    /// flight finish for at most [`Bounds::shutdown_timeout`], and returns.
+    ///
+    /// Cancel safety: dropping the future cuts all connections off.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Ended {
+        let Server { listener, app, .. } = self;
+        let bounds = app.settings.bounds;
+        let (stopping, stopped) = watch::channel(());
+        let slots = bounds.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        let slots = Arc::new(Semaphore::new(slots));
+        let router = router(Arc::clone(&app));
+        let mut connections = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, peer)) => match Arc::clone(&slots).try_acquire_owned() {
+                        Ok(slot) => {
+                            let it = Connection { socket, peer, slot, bounds };
+                            connections.spawn(it.run(Arc::clone(&app), router.clone(), stopped.clone()));
+                        }
+                        Err(_) => shed(&app, &socket),
+                    },
+                    Err(error) => pause(&error).await,
                 },
-                Err(error) => rest(&error).await,
-            },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
         }
+        drop(listener);
+        app.stop();
+        drop(stopped);
+        tracing::info!(connections = connections.len(), "stopping");
+        stopping.send_replace(());
+        drain(connections, bounds.shutdown_timeout).await
     }
-    drop(listener);
-    app.stop();
-    drop(stopped);
-    tracing::info!(connections = connections.len(), "stopping");
-    stopping.send_replace(());
+}
+
+/// Lets connections finish for at most `timeout`, and cuts off the others.
+async fn drain(mut connections: JoinSet<()>, timeout: Duration) -> Ended {
     let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(app.settings.bounds.shutdown_timeout, drained)
-        .await
-        .is_err()
-    {
-        tracing::warn!(
-            connections = connections.len(),
-            "cut off what was still busy"
-        );
-    }
+    let in_time = tokio::time::timeout(timeout, drained).await.is_ok();
     let cut_off = connections.len();
+    if !in_time {
+        tracing::warn!(connections = cut_off, "cut off what was still busy");
+    }
     connections.shutdown().await;
     Ended { cut_off }
 }
 
 /// Tells a connection too many so, if that takes no waiting.
-fn refuse<S: Store>(app: &App<S>, socket: &TcpStream) {
+fn shed<S: Store>(app: &App<S>, socket: &TcpStream) {
     app.instruments.connection_shed();
     let _ = socket.try_write(TOO_MANY);
     if let Some(before) = app.shed_log.pass(app.limiter.clock().now()) {
@@ -111,7 +129,7 @@ fn refuse<S: Store>(app: &App<S>, socket: &TcpStream) {
     }
 }
 
-async fn rest(error: &io::Error) {
+async fn pause(error: &io::Error) {
     let of_the_peer = matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
@@ -126,7 +144,7 @@ struct Connection {
     socket: TcpStream,
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,
-    bounds: ServerBounds,
+    bounds: Bounds,
 }
 
 impl Connection {
@@ -141,7 +159,10 @@ impl Connection {
         let peer = Peer(self.peer);
         // Answers are written whole: waiting for more would only delay them.
         let _ = self.socket.set_nodelay(true);
-        let socket = Patient::new(self.socket, self.bounds.body_timeout);
+        // hyper bounds how long a client may take to speak; this bounds how long it may take to
+        // listen.
+        let mut socket = TimeoutWriter::new(self.socket);
+        socket.set_timeout(Some(self.bounds.body_timeout));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
             router.clone().call(request.map(axum::body::Body::new))
@@ -151,7 +172,7 @@ impl Connection {
             .header_read_timeout(self.bounds.head_timeout)
             .max_header_size(self.bounds.head_bytes_max)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(socket), service);
+            .serve_connection(TokioIo::new(Box::pin(socket)), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -163,5 +184,48 @@ impl Connection {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::Instant;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn within(socket: DuplexStream) -> Pin<Box<TimeoutWriter<DuplexStream>>> {
+        let mut socket = TimeoutWriter::new(socket);
+        socket.set_timeout(Some(LIMIT));
+        Box::pin(socket)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_is_given_up_at_the_limit() {
+        let (ours, _theirs) = duplex(4);
+        let began = Instant::now();
+        let written = within(ours).write_all(&[0; 5]).await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_a_little_now_and_then_is_waited_for() {
+        let (ours, mut theirs) = duplex(1);
+        let began = Instant::now();
+        let mut socket = within(ours);
+        let writing = socket.write_all(&[7; 5]);
+        let reading = async {
+            for _ in 0..5 {
+                tokio::time::sleep(LIMIT - Duration::from_secs(1)).await;
+                assert_eq!(theirs.read_u8().await.unwrap(), 7);
+            }
+        };
+        let (written, ()) = tokio::join!(writing, reading);
+        written.unwrap();
+        assert!(began.elapsed() > LIMIT * 4);
     }
 }

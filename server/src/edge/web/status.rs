@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{answer, app::App};
 use crate::edge::problem::Problem;
-use crate::edge::protocol::Fault;
+use crate::edge::protocol::ErrorKind;
 use crate::telemetry::instruments::OPENMETRICS_TEXT;
 use tidegate::store::{Readiness, Store};
 
@@ -35,7 +35,9 @@ pub(super) async fn readyz<S: Store>(State(app): State<Arc<App<S>>>) -> Response
             answer::forbid_storing(response.headers_mut());
             response
         }
-        Readiness::NotReady(reason) => Problem::new(Fault::StoreSilent, reason).into_response(),
+        Readiness::NotReady(reason) => {
+            Problem::new(ErrorKind::StoreUnavailable, reason).into_response()
+        }
     }
 }
 

@@ -14,12 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ask::AskError;
-use super::failure::Failure;
-use tidegate::config::Secret;
+use super::error::BackendError;
+use crate::cli::failure::Failure;
+use crate::config::Secret;
+use crate::edge::body::{CheckBody, RefundBody, ResetBody};
 use tidegate::model::{Check, Decision, Refund};
 use tidegate::store::Refunded;
-use tidegate::wire::{CheckBody, RefundBody, ResetBody};
 
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 8 * 1_024 * 1_024;
@@ -31,7 +31,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(70);
 const STORE_CALLS_METRIC: &str = "tidegate_store_calls_total ";
 
 /// A server's address, and the connections to it.
-pub(super) struct ServerClient {
+pub(in crate::cli) struct RemoteServer {
     client: Client<HttpConnector, Full<Bytes>>,
     base: String,
     authorization: Option<HeaderValue>,
@@ -43,7 +43,7 @@ struct Answer {
     body: Bytes,
 }
 
-impl ServerClient {
+impl RemoteServer {
     /// A client of the server at `url`, such as `http://127.0.0.1:8080`.
     pub fn new(url: &str, token: Option<Secret>) -> Result<Self, Failure> {
         let authorization = token.map(|token| {
@@ -56,7 +56,7 @@ impl ServerClient {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(Duration::from_secs(5)));
-        Ok(ServerClient {
+        Ok(RemoteServer {
             client: Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(usize::MAX)
                 .build(connector),
@@ -72,24 +72,24 @@ impl ServerClient {
         &self.base
     }
 
-    pub async fn check(&self, check: &Check) -> Result<Decision, AskError> {
+    pub async fn check(&self, check: &Check) -> Result<Decision, BackendError> {
         let answer = self.post("/v1/check", &CheckBody::from(check)).await?;
         self.decision(&answer)
     }
 
-    pub async fn peek(&self, check: &Check) -> Result<Decision, AskError> {
+    pub async fn peek(&self, check: &Check) -> Result<Decision, BackendError> {
         let answer = self.post("/v1/peek", &CheckBody::from(check)).await?;
         self.decision(&answer)
     }
 
-    pub async fn refund(&self, refund: &Refund) -> Result<Refunded, AskError> {
+    pub async fn refund(&self, refund: &Refund) -> Result<Refunded, BackendError> {
         let answer = self.post("/v1/refund", &RefundBody::from(refund)).await?;
         let refunded = answer
             .json::<Value>()
             .and_then(|json| json.get("refunded").and_then(Value::as_u64));
         match (answer.status, refunded) {
             (StatusCode::OK, Some(units)) => Ok(Refunded::Units(units)),
-            // A 404 of an unknown policy is a wrong question; one of the charge says so.
+            // A 404 of an unknown policy is a wrong request; one of the charge says so.
             (StatusCode::NOT_FOUND, _) if answer.detail().contains("no such charge") => {
                 Ok(Refunded::NotFound)
             }
@@ -97,7 +97,7 @@ impl ServerClient {
         }
     }
 
-    pub async fn reset(&self, check: &Check) -> Result<(), AskError> {
+    pub async fn reset(&self, check: &Check) -> Result<(), BackendError> {
         let body = ResetBody {
             policy: check.policy.clone(),
             subject: check.subject.clone(),
@@ -125,8 +125,9 @@ impl ServerClient {
         format!("{}{path}", self.base)
     }
 
-    async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, AskError> {
-        let no_answer = |error: &dyn std::error::Error| AskError::NoAnswer(error.to_string());
+    async fn post(&self, path: &str, body: &impl Serialize) -> Result<Answer, BackendError> {
+        let no_answer =
+            |error: &dyn std::error::Error| BackendError::Unavailable(error.to_string());
         let json = serde_json::to_vec(body).map_err(|error| no_answer(&error))?;
         let mut request = Request::builder()
             .method(Method::POST)
@@ -141,7 +142,7 @@ impl ServerClient {
         self.send(request).await
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, AskError> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, BackendError> {
         let exchange = async {
             let response = self
                 .client
@@ -158,30 +159,30 @@ impl ServerClient {
         };
         match tokio::time::timeout(ANSWER_WAIT_MAX, exchange).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(cause)) => Err(AskError::NoAnswer(format!("{}: {cause}", self.base))),
+            Ok(Err(cause)) => Err(BackendError::Unavailable(format!("{}: {cause}", self.base))),
             Err(_) => {
                 let waited = ANSWER_WAIT_MAX.as_secs();
                 let cause = format!("{} did not answer within {waited} s", self.base);
-                Err(AskError::NoAnswer(cause))
+                Err(BackendError::Unavailable(cause))
             }
         }
     }
 
-    fn decision(&self, answer: &Answer) -> Result<Decision, AskError> {
+    fn decision(&self, answer: &Answer) -> Result<Decision, BackendError> {
         answer.json().ok_or_else(|| self.trouble(answer))
     }
 
     /// What an answer that is no decision means.
-    fn trouble(&self, answer: &Answer) -> AskError {
+    fn trouble(&self, answer: &Answer) -> BackendError {
         let detail = answer.detail();
         let status = answer.status;
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let cure = "the token comes from --admin-token-file or TIDEGATE_ADMIN_TOKEN";
-                AskError::Question(Failure::with_cure(detail, cure))
+                BackendError::BadRequest(Failure::with_cure(detail, cure))
             }
-            _ if status.is_client_error() => AskError::Question(Failure::new(detail)),
-            _ => AskError::NoAnswer(format!("{} answered {status}: {detail}", self.base)),
+            _ if status.is_client_error() => BackendError::BadRequest(Failure::new(detail)),
+            _ => BackendError::Unavailable(format!("{} answered {status}: {detail}", self.base)),
         }
     }
 }

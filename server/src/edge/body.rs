@@ -1,77 +1,69 @@
-//! What a client sends. Never accepts a member it doesn't know: a misspelt `cost` would charge 1.
+//! What a client sends, as the edge reads it and the command line writes it. Never accepts a member
+//! it doesn't know: a misspelt `cost` would charge 1.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Check, Cost, Refund};
+use tidegate::model::{Check, Cost, Refund};
 
 /// The body of `POST /v1/check` and `/v1/peek`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckBody {
+pub(crate) struct CheckBody {
     /// The policy's name.
-    pub policy: String,
+    pub(crate) policy: String,
     /// Who is limited.
-    pub subject: String,
+    pub(crate) subject: String,
     /// Where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
+    pub(crate) region: Option<String>,
     /// Units asked for, 1 when absent; signed so that a negative one can be refused by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<i64>,
+    pub(crate) cost: Option<i64>,
     /// The caller's own charge id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-}
-
-/// The body of `POST /v1/checks`. Entries are read one by one, so that a bad one is that entry's
-/// error and not the batch's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChecksBody {
-    /// The checks, each a [`CheckBody`].
-    pub checks: Vec<serde_json::Value>,
+    pub(crate) id: Option<String>,
 }
 
 /// The body of `POST /v1/refund`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RefundBody {
+pub(crate) struct RefundBody {
     /// The policy's name.
-    pub policy: String,
+    pub(crate) policy: String,
     /// Who had been charged.
-    pub subject: String,
+    pub(crate) subject: String,
     /// Where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
+    pub(crate) region: Option<String>,
     /// The charge's id.
-    pub id: String,
+    pub(crate) id: String,
     /// Units to give back, all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<i64>,
+    pub(crate) cost: Option<i64>,
 }
 
 /// The body of `POST /v1/reset`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ResetBody {
+pub(crate) struct ResetBody {
     /// The policy's name.
-    pub policy: String,
+    pub(crate) policy: String,
     /// Whose use is forgotten.
-    pub subject: String,
+    pub(crate) subject: String,
     /// Where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
+    pub(crate) region: Option<String>,
 }
 
 /// A cost that is too small.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a cost of {0} can't be charged: it is at least 0 (0 asks without charging)")]
-pub struct CostError(pub i64);
+pub(crate) struct CostTooSmall(pub(crate) i64);
 
-fn cost(given: i64) -> Result<Cost, CostError> {
-    Cost::try_from(given).map_err(|_| CostError(given))
+fn cost(given: i64) -> Result<Cost, CostTooSmall> {
+    Cost::try_from(given).map_err(|_| CostTooSmall(given))
 }
 
 impl CheckBody {
@@ -79,14 +71,11 @@ impl CheckBody {
     ///
     /// # Errors
     /// When the cost is negative.
-    pub fn into_check(self) -> Result<Check, CostError> {
-        Ok(Check {
-            cost: cost(self.cost.unwrap_or(1))?,
-            policy: self.policy,
-            subject: self.subject,
-            region: self.region,
-            id: self.id,
-        })
+    pub(crate) fn into_check(self) -> Result<Check, CostTooSmall> {
+        let cost = cost(self.cost.unwrap_or(1))?;
+        let mut check = Check::new(self.policy, self.subject).cost(cost);
+        (check.region, check.id) = (self.region, self.id);
+        Ok(check)
     }
 }
 
@@ -121,10 +110,10 @@ impl RefundBody {
     ///
     /// # Errors
     /// When the cost is below 1.
-    pub fn into_refund(self) -> Result<Refund, CostError> {
+    pub(crate) fn into_refund(self) -> Result<Refund, CostTooSmall> {
         let units = |given| {
             let units = cost(given).ok().and_then(NonZeroU64::new);
-            units.ok_or(CostError(given))
+            units.ok_or(CostTooSmall(given))
         };
         let mut refund = Refund::new(self.policy, self.subject, self.id);
         refund.region = self.region;
@@ -135,7 +124,7 @@ impl RefundBody {
 
 impl ResetBody {
     /// Whose use is forgotten: the check's cost and id mean nothing here.
-    pub fn into_check(self) -> Check {
+    pub(crate) fn into_check(self) -> Check {
         let mut check = Check::new(self.policy, self.subject);
         check.region = self.region;
         check
@@ -162,14 +151,14 @@ mod tests {
     #[test]
     fn a_negative_cost_is_named() {
         let body = read(r#"{"policy":"p","subject":"s","cost":-1}"#).unwrap();
-        assert_eq!(body.into_check(), Err(CostError(-1)));
+        assert_eq!(body.into_check(), Err(CostTooSmall(-1)));
         let refund = r#"{"policy":"p","subject":"s","id":"a","cost":-3}"#;
         let refund: RefundBody = serde_json::from_str(refund).unwrap();
-        assert_eq!(refund.into_refund(), Err(CostError(-3)));
+        assert_eq!(refund.into_refund(), Err(CostTooSmall(-3)));
     }
 
     #[test]
-    fn unknown_members_and_wrong_types_are_refused_by_name() {
+    fn unknown_members_and_wrong_types_are_rejected_by_name() {
         let error = |json| read(json).unwrap_err().to_string();
         assert!(error(r#"{"policy":"p","subject":"s","costs":2}"#).contains("costs"));
         assert!(error(r#"{"policy":"p"}"#).contains("subject"));

@@ -7,12 +7,12 @@ use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::DeserializeOwned;
 
+use crate::config::Settings;
+use crate::edge::body::{CheckBody, CostTooSmall, RefundBody};
 use crate::edge::problem::Problem;
-use crate::edge::protocol::Fault;
-use tidegate::config::ServerSettings;
+use crate::edge::protocol::ErrorKind;
 use tidegate::limiter::CheckError;
 use tidegate::model::{Check, Cost, Refund, UNITS_MAX};
-use tidegate::wire::{CheckBody, CostError, RefundBody};
 
 /// The longest text of an error that quotes what was sent, in characters.
 const QUOTED_LEN_MAX: usize = 300;
@@ -25,13 +25,13 @@ const QUOTED_LEN_MAX: usize = 300;
 pub(super) async fn body(
     headers: &HeaderMap,
     body: Body,
-    settings: &ServerSettings,
+    settings: &Settings,
 ) -> Result<Bytes, Problem> {
     let bytes_max = settings.body_bytes_max;
     is_json(headers)?;
     let too_large = || {
         let detail = format!("the body is longer than {bytes_max} bytes, the most that is read");
-        Problem::new(Fault::TooLarge, detail)
+        Problem::new(ErrorKind::TooLarge, detail)
     };
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large());
@@ -46,7 +46,7 @@ pub(super) async fn body(
 
 fn too_slow(limit: Duration) -> Problem {
     let detail = format!("the body did not arrive within {} s", limit.as_secs_f32());
-    Problem::new(Fault::TooSlow, detail)
+    Problem::new(ErrorKind::Timeout, detail)
 }
 
 fn is_over_length(error: &axum::Error) -> bool {
@@ -82,7 +82,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
         "Content-Type: send application/json, not {}",
         quoted(essence)
     );
-    Err(Problem::new(Fault::UnsupportedForm, detail))
+    Err(Problem::new(ErrorKind::UnsupportedMediaType, detail))
 }
 
 /// What a JSON text holds.
@@ -126,7 +126,7 @@ fn unreadable<T: DeserializeOwned>(json: &[u8], error: &serde_json::Error) -> Pr
 
 const COST_RULE: &str = "a whole number from 0 (asks without charging) to 1000000000000";
 
-fn negative(error: CostError) -> Problem {
+fn negative(error: CostTooSmall) -> Problem {
     Problem::malformed(format!("cost: {COST_RULE}, not {}", error.0))
 }
 
@@ -144,7 +144,7 @@ pub(super) fn check(json: &[u8]) -> Result<Check, Problem> {
 /// 400 that names the member.
 pub(super) fn refund(json: &[u8]) -> Result<Refund, Problem> {
     let refund = decoded::<RefundBody>(json)?.into_refund();
-    let refund = refund.map_err(|CostError(given)| {
+    let refund = refund.map_err(|CostTooSmall(given)| {
         let rule = "a whole number from 1; leave it out to give back all";
         Problem::malformed(format!("cost: {rule}, not {given}"))
     })?;
@@ -153,7 +153,7 @@ pub(super) fn refund(json: &[u8]) -> Result<Refund, Problem> {
     Ok(refund)
 }
 
-/// Refuses what the limiter would take and the sender can't have meant.
+/// Rejects what the limiter would take and the sender can't have meant.
 ///
 /// # Errors
 /// 400 that names the member.
@@ -187,7 +187,7 @@ pub(super) fn cost(given: Cost) -> Result<Cost, Problem> {
 }
 
 /// A question that the limiter could not answer, in terms of the request's members.
-pub(super) fn fault(error: &CheckError) -> Problem {
+pub(super) fn unanswered(error: &CheckError) -> Problem {
     let member = match error {
         CheckError::Subject(_) => "subject: ",
         CheckError::Region(_) | CheckError::Policy(_) => "region: ",
@@ -195,7 +195,7 @@ pub(super) fn fault(error: &CheckError) -> Problem {
         CheckError::UnknownPolicy { .. } => "policy: ",
         _ => "",
     };
-    Problem::new(Fault::from(error), format!("{member}{error}"))
+    Problem::new(ErrorKind::from(error), format!("{member}{error}"))
 }
 
 /// `text`, cut to what an error may quote.
@@ -211,9 +211,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn refused(json: &str) -> String {
+    fn rejected(json: &str) -> String {
         let problem = check(json.as_bytes()).unwrap_err();
-        assert_eq!(problem.fault, Fault::Malformed);
+        assert_eq!(problem.kind, ErrorKind::Malformed);
         problem.detail
     }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_can_not_be_charged_is_refused_by_name() {
+    fn a_cost_that_can_not_be_charged_is_rejected_by_name() {
         for cost in [
             "-1",
             "1.5",
@@ -237,7 +237,7 @@ mod tests {
             "18446744073709551616",
             "-9223372036854775809",
         ] {
-            let detail = refused(&with(&format!("\"cost\":{cost}")));
+            let detail = rejected(&with(&format!("\"cost\":{cost}")));
             assert!(
                 detail.contains("cost") || cost == "1e400",
                 "{cost}: {detail}"
@@ -269,7 +269,7 @@ mod tests {
             ("{\"policy\":\"p\",\"subject\":\"s\"} x", "no JSON"),
             ("{\"policy\":\"\u{1}\"}", "no JSON"),
         ] {
-            let detail = refused(json);
+            let detail = rejected(json);
             assert!(detail.contains(named), "{json}: {detail}");
         }
     }
@@ -278,7 +278,7 @@ mod tests {
     fn a_subject_must_be_there_and_hold_no_control_character() {
         for subject in ["", "a\\u0000b", "a\\nb", "\\u009f"] {
             let json = format!(r#"{{"policy":"p","subject":"{subject}"}}"#);
-            assert!(refused(&json).starts_with("subject: "), "{subject}");
+            assert!(rejected(&json).starts_with("subject: "), "{subject}");
         }
         assert!(check(r#"{"policy":"p","subject":"ü {}:"}"#.as_bytes()).is_ok());
     }
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn an_error_quotes_no_more_than_a_line() {
         let member = "x".repeat(100_000);
-        let detail = refused(&with(&format!("\"{member}\":1")));
+        let detail = rejected(&with(&format!("\"{member}\":1")));
         assert!(detail.len() < 1_000);
     }
 
     #[test]
     fn media_types_are_read_as_they_are_written() {
-        let refuses = |given: &str| {
+        let rejects = |given: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, given.parse().unwrap());
             is_json(&headers).is_err()
@@ -303,7 +303,7 @@ mod tests {
             "application/vnd.api+json",
             "application/x-www-form-urlencoded",
         ] {
-            assert!(!refuses(json), "{json}");
+            assert!(!rejects(json), "{json}");
         }
         for other in [
             "text/plain",
@@ -312,7 +312,7 @@ mod tests {
             "",
             "application/+json",
         ] {
-            assert!(refuses(other), "{other}");
+            assert!(rejects(other), "{other}");
         }
         assert!(is_json(&HeaderMap::new()).is_ok());
     }
@@ -321,15 +321,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 
         #[test]
-        fn any_bytes_are_a_check_or_a_clear_refusal(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_a_check_or_a_clear_rejection(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Err(problem) = check(&bytes) {
-                prop_assert_eq!(problem.fault, Fault::Malformed);
+                prop_assert_eq!(problem.kind, ErrorKind::Malformed);
                 prop_assert!(!problem.detail.is_empty());
             }
         }
 
         #[test]
-        fn any_json_shape_is_a_check_or_a_clear_refusal(
+        fn any_json_shape_is_a_check_or_a_clear_rejection(
             member in "policy|subject|region|cost|id|[a-z]{0,8}",
             value in r#"-?[0-9]{1,25}|-?[0-9]\.[0-9]{1,3}(e[0-9]{1,3})?|"[^"\\]{0,20}"|null|true|\[\]|\{\}"#,
         ) {

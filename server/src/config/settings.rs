@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::bounds::ServerBounds;
-use super::cidr::Cidr;
+use super::bounds::Bounds;
+use super::network::Network;
 use super::secret::Secret;
 
 /// The lowest and highest prefix by which IPv6 subjects may be grouped.
@@ -24,7 +24,7 @@ pub const TRUSTED_PROXIES_MAX: usize = 256;
 
 /// Settings of the server's edges, each valid by its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSettings {
+pub struct Settings {
     /// The header of `/v1/auth` that names the policy.
     pub policy_header: HeaderField,
     /// The header of `/v1/auth` that names the subject; without it, the client's address is the
@@ -33,7 +33,7 @@ pub struct ServerSettings {
     /// The header of `/v1/auth` that names the region.
     pub region_header: HeaderField,
     /// Peers whose `X-Forwarded-For` is believed; none by default.
-    pub trusted_proxies: Vec<Cidr>,
+    pub trusted_proxies: Vec<Network>,
     /// IPv6 clients are one subject by their first so many bits (48..=128).
     pub ipv6_prefix: u8,
     /// The form of a denial's body.
@@ -49,13 +49,13 @@ pub struct ServerSettings {
     /// The longest body of a request, in bytes.
     pub body_bytes_max: usize,
     /// How much of the server its clients may take up at once.
-    pub bounds: ServerBounds,
+    pub bounds: Bounds,
 }
 
-impl Default for ServerSettings {
+impl Default for Settings {
     fn default() -> Self {
         let header = |name: &str| HeaderField(name.into());
-        ServerSettings {
+        Settings {
             policy_header: header("x-tidegate-policy"),
             subject_header: header("x-tidegate-subject"),
             region_header: header("x-tidegate-region"),
@@ -67,12 +67,12 @@ impl Default for ServerSettings {
             admin_token: None,
             batch_max: 1_000,
             body_bytes_max: 1_024 * 1_024,
-            bounds: ServerBounds::default(),
+            bounds: Bounds::default(),
         }
     }
 }
 
-impl ServerSettings {
+impl Settings {
     /// Whether `peer` may say for whom it forwards.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted_proxies.iter().any(|net| net.contains(peer))
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn nobody_is_trusted_by_default() {
-        let mut settings = ServerSettings::default();
+        let mut settings = Settings::default();
         let peer = "10.1.2.3".parse().unwrap();
         assert!(!settings.trusts(peer));
         settings.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];

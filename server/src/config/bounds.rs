@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::model::Micros;
+use tidegate::model::Micros;
 
 /// The most connections, and requests in flight, that a server may be allowed to have.
 pub const CONNECTIONS_MAX_MAX: usize = 1_000_000;
@@ -14,7 +14,7 @@ pub const TIMEOUT_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::f
 
 /// Bounds of the HTTP edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerBounds {
+pub struct Bounds {
     /// Connections open at once; one more is answered 503 and closed
     /// (1..=[`CONNECTIONS_MAX_MAX`]).
     pub connections_max: usize,
@@ -35,9 +35,9 @@ pub struct ServerBounds {
     pub shutdown_timeout: Duration,
 }
 
-impl Default for ServerBounds {
+impl Default for Bounds {
     fn default() -> Self {
-        ServerBounds {
+        Bounds {
             connections_max: 10_000,
             in_flight_max: 5_000,
             head_bytes_max: 16 * 1_024,
