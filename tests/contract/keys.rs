@@ -34,7 +34,7 @@ fn texts(reply: &Reply) -> Vec<String> {
 /// A subject's keys, and what each has left to live in milliseconds.
 async fn lives(running: &Running, probe: &Probe<ClusterStore>) -> Vec<(String, i64)> {
     let target = &probe.target;
-    let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), &target.policy.name());
+    let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), target.policy.name());
     let node = running.nodes.primary_of(&stem).await.unwrap();
     let pattern = format!("{stem}:*");
     let keys = texts(&ask(running, node, &["KEYS", &pattern]).await);
@@ -204,7 +204,7 @@ fn limits_pr15_a_key_that_lost_its_end_is_healed() {
 
 async fn node_of(running: &Running, probe: &Probe<ClusterStore>) -> usize {
     let target = &probe.target;
-    let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), &target.policy.name());
+    let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), target.policy.name());
     running.nodes.primary_of(&stem).await.unwrap()
 }
 
@@ -256,7 +256,7 @@ fn a_key_of_another_type_leaves_the_other_ceiling_uncharged() {
         let log = Algorithm::SlidingLog;
         let probe = Probe::new(&store, "type", [global(log, "9/min"), region(log, "9/min")]);
         let target = &probe.target;
-        let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), &target.policy.name());
+        let stem = HashTag::of(&target.subject).stem(&KeyPrefix::default(), target.policy.name());
         let node = node_of(running, &probe).await;
         let regional = format!("{stem}:r:us");
         ask(running, node, &["SET", &regional, "mine", "PX", "60000"]).await;

@@ -91,9 +91,12 @@ fn model_and_algorithm_know_no_clock_socket_or_store() {
     }
 }
 
+/// A module, and those of its own crate that it may name.
+type Place = (&'static str, &'static [&'static str]);
+
 /// Which modules of its own crate a module may name. One that isn't here has no place in the
 /// house yet.
-const MAY_NAME: &[(&str, &[(&str, &[&str])])] = &[
+const MAY_NAME: &[(&str, &[Place])] = &[
     (
         "src",
         &[
