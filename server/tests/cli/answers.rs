@@ -91,7 +91,7 @@ fn tell(whom: &[&str], variables: &[(&str, &str)]) {
     assert_eq!(left(&again), 10, "a repeated id charges once");
     let denied = run(&["check", "--cost", "11"]).expect(1);
     assert!(denied.out.contains("; again in "), "{denied:#?}");
-    assert!(denied.out.contains("refuses"), "{denied:#?}");
+    assert!(denied.out.contains("denies"), "{denied:#?}");
     assert_eq!(
         left(&run(&["peek", "--json"]).expect(0)),
         10,
