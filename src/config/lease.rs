@@ -5,12 +5,6 @@ use super::read::{self, Given};
 use super::yaml::{Entry, Node};
 use crate::model::{Algorithm, Allowance, CeilingRule, LeaseRule, Micros};
 
-/// The shortest and the longest time for which capacity may be held ahead.
-const LEASE_PERIOD_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(60));
-
-/// The largest part of a ceiling that one lease may take unless the file says otherwise: 10 %.
-const SHARE_MAX_PERMILLE_DEFAULT: u16 = 100;
-
 /// A lease's keys.
 pub(super) const LEASE_KEYS: &[&str] = &["period", "share_max"];
 
@@ -36,7 +30,7 @@ pub(super) fn raw_lease(entry: &Entry, path: &KeyPath, faults: &mut Faults) -> O
         let (path, node) = (path.key(&entry.key), &entry.value);
         match entry.key.as_str() {
             "period" => {
-                let period = read::duration(node, &path, LEASE_PERIOD_BOUNDS, faults);
+                let period = read::duration(node, &path, LeaseRule::PERIOD_BOUNDS, faults);
                 raw.period = Given::of(node.at, period);
             }
             "share_max" => {
@@ -110,10 +104,9 @@ impl RawLease {
             return None;
         }
         let share_max_permille = self.share_max_permille.value().copied();
-        Some(LeaseRule {
-            period,
-            share_max_permille: share_max_permille.unwrap_or(SHARE_MAX_PERMILLE_DEFAULT),
-        })
+        let share_max_permille =
+            share_max_permille.unwrap_or(LeaseRule::SHARE_MAX_PERMILLE_DEFAULT);
+        LeaseRule::new(period, share_max_permille).ok()
     }
 }
 

@@ -6,6 +6,7 @@ mod ceiling;
 mod check;
 mod decision;
 mod key;
+mod lease;
 mod policy;
 mod quota;
 mod slot;
@@ -16,9 +17,10 @@ pub use ceiling::{Algorithm, Allowance, Ceiling, CeilingRule, Scope, UnknownAlgo
 pub use check::{CHARGE_ID_LEN_MAX, ChargeId, ChargeIdError, Check, Cost, Refund};
 pub use decision::{Binding, CeilingStatus, Decision, DecisionFacts, Denial, Grant, Retry, Source};
 pub use key::{HashTag, KeyPrefix, KeyPrefixError};
+pub use lease::{LeaseRule, LeaseRuleError};
 pub use policy::{
-    ClockSource, LeaseRule, LeaseRuleError, OnOutage, Override, Policies, Policy, PolicyError,
-    PolicyName, PolicyNameError, Target,
+    ClockSource, OnOutage, Override, Policies, Policy, PolicyError, PolicyName, PolicyNameError,
+    Target,
 };
 pub use quota::{Quota, QuotaError, RateError, UNITS_MAX, WINDOW_MAX, WINDOW_MIN};
 pub use slot::Slot;

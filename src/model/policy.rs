@@ -7,8 +7,8 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use super::ceiling::{Allowance, Ceiling, CeilingRule, Scope};
+use super::lease::LeaseRule;
 use super::subject::{Region, Subject};
-use super::time::Micros;
 
 /// A policy's name: `[a-z][a-z0-9_-]{0,62}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,63 +71,6 @@ pub enum ClockSource {
     /// admits at most its limit in any window that is shorter by as much. What is further behind is
     /// taken for a clock's step back. The skew is the operator's to bound.
     Caller,
-}
-
-/// How far a hot key's capacity may be charged ahead by one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LeaseRule {
-    pub(crate) period: Micros,
-    pub(crate) share_max_permille: u16,
-}
-
-/// Why a [`LeaseRule`] can't be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LeaseRuleError {
-    /// Held for too short or too long.
-    #[error("a lease of {} us: write from 10 ms to 60 s", .0.get())]
-    PeriodOutOfBounds(Micros),
-    /// Takes nothing, or more than half of a ceiling.
-    #[error("a lease of {0} thousandths of a ceiling: write from 1 to 500")]
-    ShareOutOfBounds(u16),
-}
-
-impl LeaseRule {
-    /// The shortest and the longest period.
-    pub const PERIOD_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(60));
-
-    /// The largest part of a ceiling that one lease takes unless another is chosen: a tenth.
-    pub const SHARE_MAX_PERMILLE_DEFAULT: u16 = 100;
-
-    /// Leases held for at most `period` (a node is at most this conservative), each of at most
-    /// `share_max_permille` thousandths of a ceiling's limit.
-    ///
-    /// # Errors
-    /// When the period is not within [`LeaseRule::PERIOD_BOUNDS`], or the share not within 1 to
-    /// 500 thousandths.
-    pub fn new(period: Micros, share_max_permille: u16) -> Result<Self, LeaseRuleError> {
-        let (shortest, longest) = LeaseRule::PERIOD_BOUNDS;
-        if period < shortest || period > longest {
-            return Err(LeaseRuleError::PeriodOutOfBounds(period));
-        }
-        if !(1..=500).contains(&share_max_permille) {
-            return Err(LeaseRuleError::ShareOutOfBounds(share_max_permille));
-        }
-        Ok(LeaseRule {
-            period,
-            share_max_permille,
-        })
-    }
-
-    /// How long a lease is held at most.
-    pub const fn period(self) -> Micros {
-        self.period
-    }
-
-    /// The largest part of a ceiling that one lease takes, in thousandths of its limit.
-    pub const fn share_max_permille(self) -> u16 {
-        self.share_max_permille
-    }
 }
 
 /// What differs for one subject.

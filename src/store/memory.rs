@@ -18,10 +18,9 @@ use std::future::{Future, ready};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 
-use self::budget::Budget;
+use self::budget::{Budget, Full};
 use self::key::Keys;
 use self::keyspace::{Dead, Keyspace};
-use self::operation::Full;
 use super::error::{StoreError, StoreErrorKind};
 use super::lock::lock;
 use super::port::{

@@ -3,13 +3,66 @@
 //! Our own commands instead of `redis-cli --cluster create`, which sleeps between its steps and
 //! returns before the replicas have synced: a primary killed then is never replaced.
 
-use super::{ClusterError, ClusterUnderTest, spec::Shape};
+use super::background::in_background;
+use super::nodes::Nodes;
+use super::partition::Partitions;
+use super::spec::{ClusterSpec, Shape};
+use super::{ClusterError, ClusterUnderTest, NodeClient, kind};
+use crate::proxy::Proxy;
 use crate::resp::Reply;
 
 const SLOT_COUNT: usize = 16_384;
 
+impl ClusterUnderTest {
+    /// Starts the nodes and joins them; returns when every slot is served, every node sees all
+    /// others and every replica has synced.
+    ///
+    /// # Errors
+    /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
+    pub async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
+        let kind = kind::resolve(spec.kind).await?;
+        let (shape, start_timeout) = (spec.shape, spec.start_timeout);
+        let password = spec.password.clone();
+        let nodes = Nodes::start(kind, spec).await?;
+        let client = NodeClient {
+            addresses: nodes.addresses().to_vec(),
+            user: None,
+            password,
+        };
+        let mut cluster = Self {
+            shape,
+            client,
+            start_timeout,
+            kind,
+            partitions: Partitions::new(),
+            proxies: Vec::new(),
+            nodes,
+        };
+        create(&cluster, shape).await?;
+        cluster.proxies = start_proxies(&cluster.nodes).await?;
+        kind::say_once(&cluster.description());
+        Ok(cluster)
+    }
+}
+
+/// One before each node, unimpaired; none where none were asked for.
+async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
+    let mut proxies = Vec::new();
+    let upstreams = nodes.addresses().iter().copied();
+    for (address, upstream) in nodes.proxy_addresses().iter().copied().zip(upstreams) {
+        let started = in_background(async move {
+            let started = Proxy::start(address, upstream).await;
+            started.map_err(ClusterError::io(format!(
+                "listening on {address} for a proxy"
+            )))
+        });
+        proxies.push(started.await?);
+    }
+    Ok(proxies)
+}
+
 /// Gives the slots to the primaries, introduces everyone, and attaches the replicas.
-pub(super) async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
+async fn create(cluster: &ClusterUnderTest, shape: Shape) -> Result<(), ClusterError> {
     let Shape::Cluster {
         primaries,
         replicas,

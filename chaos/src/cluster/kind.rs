@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Once;
 
-use super::{ClusterError, ClusterSpec, docker};
+use super::{ClusterError, docker};
 
 const KIND_VARIABLE: &str = "TIDEGATE_CLUSTER";
 
@@ -16,12 +16,12 @@ pub enum ClusterKind {
     Containers,
 }
 
-/// The kind that the spec name, else `TIDEGATE_CLUSTER` (`containers`, `processes`, `auto`),
+/// The kind that was asked for, else `TIDEGATE_CLUSTER` (`containers`, `processes`, `auto`),
 /// else `auto`: containers where Docker answers and has an image, unless
 /// `TIDEGATE_REDIS_SERVER` names a program.
-pub(super) async fn resolve(spec: &ClusterSpec) -> Result<ClusterKind, ClusterError> {
+pub(super) async fn resolve(asked: Option<ClusterKind>) -> Result<ClusterKind, ClusterError> {
     let wish = std::env::var(KIND_VARIABLE).unwrap_or_default();
-    let kind = match (spec.kind, wish.as_str()) {
+    let kind = match (asked, wish.as_str()) {
         (Some(kind), _) => return Ok(kind),
         (None, "containers") => ClusterKind::Containers,
         (None, "processes") => ClusterKind::Processes,

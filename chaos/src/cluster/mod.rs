@@ -64,36 +64,6 @@ pub struct ClusterUnderTest {
 }
 
 impl ClusterUnderTest {
-    /// Starts the nodes and joins them; returns when every slot is served, every node sees all
-    /// others and every replica has synced.
-    ///
-    /// # Errors
-    /// A program is missing, a node ended by itself, or the cluster didn't come together in 30 s.
-    pub async fn start(spec: ClusterSpec) -> Result<Self, ClusterError> {
-        let kind = kind::resolve(&spec).await?;
-        let (shape, start_timeout) = (spec.shape, spec.start_timeout);
-        let password = spec.password.clone();
-        let nodes = Nodes::start(kind, spec).await?;
-        let client = NodeClient {
-            addresses: nodes.addresses().to_vec(),
-            user: None,
-            password,
-        };
-        let mut cluster = Self {
-            shape,
-            client,
-            start_timeout,
-            kind,
-            partitions: Partitions::new(),
-            proxies: Vec::new(),
-            nodes,
-        };
-        create::create(&cluster, shape).await?;
-        cluster.proxies = start_proxies(&cluster.nodes).await?;
-        kind::say_once(&cluster.description());
-        Ok(cluster)
-    }
-
     /// What the nodes are.
     pub fn kind(&self) -> ClusterKind {
         self.kind
@@ -273,20 +243,4 @@ impl ClusterUnderTest {
     {
         wait_for(what, self.start_timeout, probe).await
     }
-}
-
-/// One before each node, unimpaired; none where none were asked for.
-async fn start_proxies(nodes: &Nodes) -> Result<Vec<Proxy>, ClusterError> {
-    let mut proxies = Vec::new();
-    let upstreams = nodes.addresses().iter().copied();
-    for (address, upstream) in nodes.proxy_addresses().iter().copied().zip(upstreams) {
-        let started = background::in_background(async move {
-            let started = Proxy::start(address, upstream).await;
-            started.map_err(ClusterError::io(format!(
-                "listening on {address} for a proxy"
-            )))
-        });
-        proxies.push(started.await?);
-    }
-    Ok(proxies)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{RunReport, ScenarioReport};
+use super::{Report, RunReport, ScenarioReport};
 
 /// A time over the repetitions, in milliseconds, one decimal kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -83,6 +83,13 @@ pub struct Summary {
     pub broken: Vec<String>,
     /// How many repetitions missed a goal.
     pub missed: usize,
+}
+
+impl Report {
+    /// The figures of each scenario.
+    pub fn summaries(&self) -> Vec<Summary> {
+        self.scenarios.iter().map(Summary::of).collect()
+    }
 }
 
 impl Summary {

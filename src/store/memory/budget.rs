@@ -2,6 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Which maximum was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    Keys,
+    Entries,
+}
+
 /// So many of something, at most.
 #[derive(Debug)]
 pub(super) struct Budget {

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::budget::{Budget, Reserve};
+use super::budget::{Budget, Full, Reserve};
 use super::key::{Key, Keys, Part};
 use super::state::State;
 use crate::model::Timestamp;
@@ -216,13 +216,13 @@ impl Keyspace {
     }
 
     /// Counts keys and entries that are about to come, if there is room for them all.
-    pub(super) fn reserve(&mut self, keys: usize, entries: usize) -> Result<(), super::Full> {
+    pub(super) fn reserve(&mut self, keys: usize, entries: usize) -> Result<(), Full> {
         if !self.keys.take(keys) {
-            return Err(super::Full::Keys);
+            return Err(Full::Keys);
         }
         if !self.entries.take(entries) {
             self.keys.give(keys);
-            return Err(super::Full::Entries);
+            return Err(Full::Entries);
         }
         Ok(())
     }

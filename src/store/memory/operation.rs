@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::budget::Full;
 use super::key::{Keys, Part};
 use super::keyspace::Keyspace;
 use super::state::{State, Taking};
@@ -13,13 +14,6 @@ use crate::model::{Algorithm, Ceiling, Cost, Micros, Retry, Scope, Timestamp};
 use crate::store::port::{
     CeilingOutcome, ChargeCall, ChargeRequest, IdOrigin, Outcome, RefundCall, Refunded,
 };
-
-/// Which maximum was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
-    Keys,
-    Entries,
-}
 
 impl Work<'_> {
     /// Decides one request and charges it, if it may be written.

@@ -52,6 +52,7 @@ mod charge;
 mod compose;
 mod keys;
 mod layout;
+mod operation;
 mod refund;
 mod replay;
 mod reply;
@@ -66,34 +67,11 @@ use fred::types::Value;
 
 pub use charge::ChargeScript;
 pub use keys::reset_keys;
+pub use operation::Operation;
 pub use refund::RefundScript;
 pub use replay::{Acknowledged, REPLAYS_MAX, ReplayScript};
 
 use self::layout::Layout;
-
-/// What a script does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// Decide and charge.
-    Charge,
-    /// Decide and change nothing.
-    Peek,
-    /// Give back.
-    Refund,
-    /// Put back what a failover lost.
-    Replay,
-}
-
-impl Operation {
-    const fn name(self) -> &'static str {
-        match self {
-            Operation::Charge => "charge",
-            Operation::Peek => "peek",
-            Operation::Refund => "refund",
-            Operation::Replay => "replay",
-        }
-    }
-}
 
 /// A script's text and its name on a server.
 #[derive(Clone, Debug)]
