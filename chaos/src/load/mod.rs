@@ -1,7 +1,7 @@
 //! Known traffic against a store under faults: several limiter instances, each a process of its
 //! own, each with its own connections, clock and local stage, as in production.
 //!
-//! The parent ([`Instances`]) hands each child a [`LoadPlan`], lets all begin at one instant and
+//! The parent (`Instances`) hands each child a [`LoadPlan`], lets all begin at one instant and
 //! collects their histories. Children never outlive their parent: its end is their standard
 //! input's end.
 

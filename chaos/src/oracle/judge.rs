@@ -78,11 +78,11 @@ pub struct CeilingJudgement {
 pub struct ShardJudgement {
     /// The shard's number when the load began.
     pub shard: u16,
-    /// See [`Service::recovery`].
+    /// See `Service::recovery`.
     pub recovery: Option<u64>,
-    /// See [`Service::longest_gap`].
+    /// See `Service::longest_gap`.
     pub longest_gap: u64,
-    /// See [`Service::without_service`].
+    /// See `Service::without_service`.
     pub without_service: u64,
 }
 

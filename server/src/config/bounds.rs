@@ -16,22 +16,22 @@ pub const TIMEOUT_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::f
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Connections open at once; one more is answered 503 and closed
-    /// (1..=[`CONNECTIONS_MAX_MAX`]).
+    /// (1..=`CONNECTIONS_MAX_MAX`).
     pub connections_max: usize,
     /// Requests in flight at once; one more is answered 503. Health and metrics don't count
-    /// (1..=[`CONNECTIONS_MAX_MAX`]).
+    /// (1..=`CONNECTIONS_MAX_MAX`).
     pub in_flight_max: usize,
-    /// The largest head of a request, in bytes ([`HEAD_BYTES_BOUNDS`]); a larger one is answered
+    /// The largest head of a request, in bytes (`HEAD_BYTES_BOUNDS`); a larger one is answered
     /// 431.
     pub head_bytes_max: usize,
     /// How long a client may take to send a request's head, and how long an idle connection is
-    /// kept ([`TIMEOUT_BOUNDS`]).
+    /// kept (`TIMEOUT_BOUNDS`).
     pub head_timeout: Duration,
     /// How long a client may take to send a request's body, and to take any of its answer
-    /// ([`TIMEOUT_BOUNDS`]).
+    /// (`TIMEOUT_BOUNDS`).
     pub body_timeout: Duration,
     /// How long requests in flight may take to finish when the server is told to stop
-    /// ([`TIMEOUT_BOUNDS`]).
+    /// (`TIMEOUT_BOUNDS`).
     pub shutdown_timeout: Duration,
 }
 

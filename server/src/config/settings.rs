@@ -44,7 +44,7 @@ pub struct Settings {
     pub x_ratelimit_reset: XRateLimitReset,
     /// The bearer token of refunds and resets; without one they are off. Never from the file.
     pub admin_token: Option<Secret>,
-    /// The most checks in a batch (1..=[`BATCH_MAX_MAX`]).
+    /// The most checks in a batch (1..=`BATCH_MAX_MAX`).
     pub batch_max: usize,
     /// The longest body of a request, in bytes.
     pub body_bytes_max: usize,

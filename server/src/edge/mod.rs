@@ -1,5 +1,5 @@
 //! Where callers of other processes come in: protocols, and the one table from a decision to
-//! each of them ([`protocol`]).
+//! each of them (`protocol`).
 //!
 //! An edge reads a question, asks the [`tidegate::Limiter`], and says the answer in its protocol's
 //! words. Never decides, and never counts what is limited.

@@ -2,7 +2,7 @@
 //!
 //! [`Server`] owns the listener and the connections, [`App`] what the endpoints share. A request
 //! is read within bounds (`request`), asked of the limiter, and answered by
-//! [`super::protocol`]'s table (`answer`). Never answers from a part of a request: what can't
+//! `super::protocol`'s table (`answer`). Never answers from a part of a request: what can't
 //! be read whole is a 400 that changed nothing.
 
 mod admin;
