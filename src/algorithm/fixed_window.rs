@@ -52,7 +52,7 @@ impl FixedWindow {
         if self.used(now).saturating_add(cost) <= quota.limit() {
             Verdict::Room
         } else {
-            Verdict::Refused(Retry::After(left(now, quota.window())))
+            Verdict::Denied(Retry::After(left(now, quota.window())))
         }
     }
 
@@ -120,7 +120,7 @@ mod tests {
         let full = FixedWindow::default().charge(quota, at(59.9), 5);
         assert_eq!(
             full.decide(quota, at(59.9), 1),
-            Verdict::Refused(Retry::After(Micros::from_millis(100)))
+            Verdict::Denied(Retry::After(Micros::from_millis(100)))
         );
         let next = full.settle(quota, at(60.0));
         assert_eq!(next.decide(quota, at(60.0), 5), Verdict::Room);

@@ -75,7 +75,7 @@ impl Meter {
         match asked.checked_sub(full(quota)) {
             None | Some(0) => Verdict::Room,
             Some(excess) => {
-                Verdict::Refused(Retry::After(Micros::new(div_ceil(excess, quota.limit()))))
+                Verdict::Denied(Retry::After(Micros::new(div_ceil(excess, quota.limit()))))
             }
         }
     }
@@ -148,7 +148,7 @@ mod tests {
             meter = meter.settle(quota, at(now));
             assert_eq!(meter.decide(quota, at(now), 1), Verdict::Room);
             meter = meter.charge(quota, at(now), 1);
-            let Verdict::Refused(Retry::After(wait)) = meter.decide(quota, at(now), 1) else {
+            let Verdict::Denied(Retry::After(wait)) = meter.decide(quota, at(now), 1) else {
                 panic!("the bucket holds one");
             };
             now += wait.get();

@@ -42,15 +42,15 @@ pub enum Verdict {
     /// There is room for it.
     Room,
     /// There is none, and when there will be.
-    Refused(Retry),
+    Denied(Retry),
 }
 
 impl Verdict {
-    /// The refusal, when it is one.
+    /// When there will be room, when there is none now.
     pub const fn retry(self) -> Option<Retry> {
         match self {
             Verdict::Room => None,
-            Verdict::Refused(retry) => Some(retry),
+            Verdict::Denied(retry) => Some(retry),
         }
     }
 }
@@ -78,7 +78,7 @@ pub struct Charged {
 const fn without_state(cost: Cost, cost_max: u64) -> Option<Verdict> {
     match cost {
         0 => Some(Verdict::Room),
-        c if c > cost_max => Some(Verdict::Refused(Retry::Never)),
+        c if c > cost_max => Some(Verdict::Denied(Retry::Never)),
         _ => None,
     }
 }

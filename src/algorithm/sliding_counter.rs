@@ -92,7 +92,7 @@ impl SlidingCounter {
                 rest.saturating_add(window - overlap)
             }
         };
-        Verdict::Refused(Retry::After(Micros::new(wait)))
+        Verdict::Denied(Retry::After(Micros::new(wait)))
     }
 
     /// The overlap with the previous window at which `cost` fits in before the boundary, if it
@@ -181,7 +181,7 @@ mod tests {
                 previous,
                 current,
             };
-            let Verdict::Refused(Retry::After(wait)) = state.decide(quota, at(now), cost) else {
+            let Verdict::Denied(Retry::After(wait)) = state.decide(quota, at(now), cost) else {
                 panic!("room for {cost} at {now}");
             };
             let later = |us: u64| {

@@ -110,7 +110,7 @@ impl SlidingLog {
             .entries
             .date_at(expired.saturating_add(excess))
             .map_or(now, |date| date + quota.window());
-        Verdict::Refused(Retry::After(freed_at.since(now)))
+        Verdict::Denied(Retry::After(freed_at.since(now)))
     }
 
     /// Adds an entry, `held` ahead of `now`.
@@ -232,7 +232,7 @@ mod tests {
 
     fn wait(verdict: Verdict) -> u64 {
         match verdict {
-            Verdict::Refused(Retry::After(wait)) => wait.get(),
+            Verdict::Denied(Retry::After(wait)) => wait.get(),
             other => panic!("{other:?}"),
         }
     }
@@ -248,7 +248,7 @@ mod tests {
         for (cost, seconds) in [(1, 30), (3, 30), (4, 40), (7, 40), (8, 50), (10, 50)] {
             assert_eq!(wait(log.decide(quota, now, cost)), seconds * T);
         }
-        assert_eq!(log.decide(quota, now, 11), Verdict::Refused(Retry::Never));
+        assert_eq!(log.decide(quota, now, 11), Verdict::Denied(Retry::Never));
         assert_eq!(log.decide(quota, now, 0), Verdict::Room);
     }
 

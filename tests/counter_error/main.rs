@@ -1,4 +1,4 @@
-//! How wrong the sliding counter is against the exact log. Prints the README's table:
+//! How wrong the sliding counter is against the exact log. Prints the table of docs/policies.md:
 //! `cargo test --test counter_error -- --nocapture`.
 
 #[path = "../common/mod.rs"]

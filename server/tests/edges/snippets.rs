@@ -1,4 +1,4 @@
-//! The README's PHP and Python snippets, run against a running server.
+//! The PHP and Python clients of docs/clients, run against a running server.
 
 use std::path::Path;
 use std::process::Output;
