@@ -130,7 +130,7 @@ while true do
     end
     if adds then
       for _, log in ipairs(logs) do
-        log:write(adds, weights, extra, lease_end, weighted, added)
+        log:write(now, adds, weights, extra, lease_end, weighted, added)
       end
     end
     return reply

@@ -17,6 +17,6 @@ for r = first_request, #ARGV, 3 do
 end
 if restored > 0 then call('UNLINK', KEYS[1] .. ':n') end
 for _, log in ipairs(logs) do
-  log:extend()
+  log:extend(now)
 end
 return {ARGV[first_request], now, restored}

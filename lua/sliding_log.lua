@@ -305,11 +305,15 @@ function sliding_log:report(now, verdict, cost, weighted)
   end
 end
 
-function sliding_log:write(adds, weights, extra, lease_end, weighted, added)
+-- A lease counts for a window after its end, so the keys live for as long after that.
+function sliding_log:write(now, adds, weights, extra, lease_end, weighted, added)
   if not (self.is_first and added) then
     call('ZADD', self.key, 'NX', unpack(adds))
   end
-  if self.expiry_due == nil then
+  local counts_from = math.max(now, lease_end or 0, self.lease_end)
+  if lease_end then
+    self.expiry_due = true
+  elseif self.expiry_due == nil then
     self.expiry_due = call('PTTL', self.key) * 1000 < self.window + self.slack / 2
   end
   if weights then
@@ -318,7 +322,8 @@ function sliding_log:write(adds, weights, extra, lease_end, weighted, added)
     call('HSET', self.companion, '\tsum', sum, '\tlease', lease, unpack(weights))
   end
   if self.expiry_due or weights and not self.has_companion then
-    local expiry = string.format('%d', math.ceil((self.window + self.slack) / 1000))
+    local lifetime = counts_from - now + self.window + self.slack
+    local expiry = string.format('%d', math.ceil(lifetime / 1000))
     if self.expiry_due then call('PEXPIRE', self.key, expiry) end
     if weights or weighted then call('PEXPIRE', self.companion, expiry) end
   end
@@ -361,6 +366,7 @@ function sliding_log:replay(now, id, cost, at, held)
   if self.restored and (cost ~= 1 or held ~= '') then
     call('HSET', self.companion, id, string.format('%d', cost))
     if held ~= '' then
+      self.lease_end = math.max(self.lease_end or 0, at)
       local lease_end = tonumber(call('HGET', self.companion, '\tlease') or 0)
       lease_end = string.format('%d', math.max(lease_end, at))
       call('HSET', self.companion, '\tl' .. id, held, '\tlease', lease_end)
@@ -369,9 +375,10 @@ function sliding_log:replay(now, id, cost, at, held)
   end
 end
 
-function sliding_log:extend()
-  local least = self.window + self.slack / 2
-  local expiry = string.format('%d', math.ceil((self.window + self.slack) / 1000))
+function sliding_log:extend(now)
+  local counts_for = math.max(self.lease_end or 0, now) - now + self.window
+  local least = counts_for + self.slack / 2
+  local expiry = string.format('%d', math.ceil((counts_for + self.slack) / 1000))
   if call('PTTL', self.key) * 1000 < least then call('PEXPIRE', self.key, expiry) end
   if call('PTTL', self.companion) * 1000 < least then call('PEXPIRE', self.companion, expiry) end
 end

@@ -7,7 +7,9 @@ use tidegate::model::{
     Algorithm, Allowance, Ceiling, CeilingRule, ChargeId, KeyPrefix, Micros, Policy, PolicyName,
     Quota, Region, Retry, Scope, Subject, Target, Timestamp,
 };
-use tidegate::store::cluster::script::{ChargeScript, RefundScript, Script, Scripts};
+use tidegate::store::cluster::script::{
+    Acknowledged, ChargeScript, RefundScript, ReplayScript, Script, Scripts,
+};
 use tidegate::store::{
     CallClock, CallKind, CeilingOutcome, ChargeCall, ChargeReply, ChargeRequest, IdOrigin, Outcome,
     RefundCall, Refunded,
@@ -180,6 +182,18 @@ impl Rig {
     /// Without loading the script, which a full server would refuse.
     pub async fn refund_loaded(&self, id: &str, cost: Option<u64>) -> Refunded {
         let script = self.refund_script(id, cost);
+        let reply = self.server.send("EVALSHA", script.args()).await.unwrap();
+        script.decode(reply).unwrap()
+    }
+
+    /// Puts charges back, as after a failover.
+    pub async fn replay(&self, charges: Vec<Acknowledged>) -> u64 {
+        let target = Arc::clone(&self.target);
+        let prefix = KeyPrefix::default();
+        let script = ReplayScript::new(&self.scripts, &prefix, target, charges, Instant::now());
+        for script in self.scripts.composed() {
+            self.load(&script).await;
+        }
         let reply = self.server.send("EVALSHA", script.args()).await.unwrap();
         script.decode(reply).unwrap()
     }

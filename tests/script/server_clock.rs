@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate::model::{Ceiling, Retry, Timestamp};
+use tidegate::model::{Ceiling, Micros, Retry, Timestamp};
+use tidegate::store::cluster::script::Acknowledged;
 use tidegate::store::{CallClock, CallKind, ChargeRequest, IdOrigin, Outcome, Refunded};
 
-use super::rig::{Rig, request};
+use super::rig::{Rig, held, request};
 use super::server::Server;
 
 /// Whatever was admitted: by id, its instant and units.
@@ -202,6 +203,46 @@ async fn the_short_ways_answer_as_the_ledger_does() {
         for units_only in [true, false] {
             let mut rig = rig(Server::start().await, g, r, 60).await;
             history(&mut rig, &mut Numbers(n as u64 + 7), 400, units_only).await;
+        }
+    }
+}
+
+/// Half of 100/s is leased for half a second, from now on or by a replay.
+async fn leased(g: &str, r: &str, replayed: bool) -> Rig {
+    let mut rig = Rig::on(Server::start().await, g, r);
+    rig.clock = CallClock::Store;
+    let lease = held(rig.fresh(50), 500_000);
+    if replayed {
+        let at = Timestamp::from_micros(rig.peek_at().await + 500_000);
+        rig.replay(vec![Acknowledged {
+            id: lease.id,
+            cost: lease.cost,
+            at,
+            held: Micros::from_millis(500),
+        }])
+        .await;
+    } else {
+        assert!(rig.charge_all(vec![lease]).await[0].is_admitted());
+    }
+    rig
+}
+
+#[tokio::test]
+async fn a_lease_counts_for_a_window_after_its_end() {
+    let pairs = [
+        ("sliding_log 100/s", ""),
+        ("sliding_log 100/s", "sliding_log 100/s"),
+    ];
+    for (g, r) in pairs {
+        for replayed in [false, true] {
+            let mut rig = leased(g, r, replayed).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert!(rig.charge(1).await.is_admitted());
+            // The unit's window is over, the lease's is not.
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
+            let denied = rig.charge(51).await;
+            assert!(!denied.is_admitted(), "{g}, {r}, {replayed}: {denied:?}");
+            assert!(rig.charge(50).await.is_admitted(), "{g}, {r}, {replayed}");
         }
     }
 }
