@@ -127,7 +127,7 @@ const MAY_NAME: &[(&str, &[Place])] = &[
         &[
             ("resp", &[]),
             ("proxy", &[]),
-            ("cluster", &["resp"]),
+            ("cluster", &["resp", "proxy"]),
             ("fault", &["resp", "cluster", "proxy"]),
             ("oracle", &[]),
             ("load", &["oracle"]),

@@ -2,8 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::Report;
-
 /// Microseconds: `0.42 ms`, `37 ms`, `2.75 s`.
 pub(super) fn micros(us: u64) -> String {
     millis(us as f64 / 1e3)
@@ -32,16 +30,6 @@ pub(super) fn utc(us: u64) -> String {
     match instant {
         Some(Ok(instant)) => instant.strftime("%F %T UTC").to_string(),
         _ => format!("{us} us after 1970"),
-    }
-}
-
-/// A scenario's name; with or without repair where it was run both ways.
-pub(super) fn scenario_name(name: &str, repair: bool, report: &Report) -> String {
-    let same = report.scenarios.iter().filter(|other| other.name == name);
-    match (same.count() > 1, repair) {
-        (false, _) => name.to_owned(),
-        (true, true) => format!("{name}, repaired"),
-        (true, false) => format!("{name}, unrepaired"),
     }
 }
 

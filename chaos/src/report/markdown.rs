@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::format::{grouped, scenario_name};
+use super::format::grouped;
 use super::{Report, Spread};
 
 /// The table, with what its columns mean.
@@ -19,7 +19,7 @@ pub(super) fn table(report: &Report) -> String {
     );
     text.push_str(&"---|".repeat(shards + 6));
     for row in &summaries {
-        let fault = scenario_name(&row.name, row.repair, report);
+        let fault = report.scenario_name(&row.name, row.repair);
         let _ = write!(text, "\n| {fault} | {} |", row.repetitions);
         for shard in 0..shards {
             let back = row.recovery_by_shard_ms.get(shard).copied().flatten();

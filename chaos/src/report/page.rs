@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::format::{grouped, micros, millis, scenario_name, utc};
+use super::format::{grouped, micros, millis, utc};
 use super::plot::{PlotError, plot};
 use super::{Report, RunReport, ScenarioReport, Summary};
 
@@ -80,7 +80,7 @@ fn table(report: &Report) -> Markup {
                 @for (number, row) in report.summaries().iter().enumerate() {
                     tr {
                         td.name {
-                            a href={ "#s" (number) } { (scenario_name(&row.name, row.repair, report)) }
+                            a href={ "#s" (number) } { (report.scenario_name(&row.name, row.repair)) }
                         }
                         (result(row))
                         @for cell in cells(row) { td { (cell) } }
@@ -135,7 +135,7 @@ fn cells(row: &Summary) -> Vec<String> {
 }
 
 fn section(number: usize, scenario: &ScenarioReport, report: &Report) -> Result<Markup, PlotError> {
-    let name = scenario_name(&scenario.name, scenario.repair, report);
+    let name = report.scenario_name(&scenario.name, scenario.repair);
     let mut runs: Vec<&RunReport> = scenario.runs.iter().collect();
     // The worst first: broken, then slowest to recover.
     runs.sort_by_key(|run| {

@@ -101,4 +101,14 @@ impl Report {
         let mut runs = self.scenarios.iter().flat_map(|scenario| &scenario.runs);
         runs.all(|run| run.broken.is_empty())
     }
+
+    /// A scenario's name; with or without repair where it was run both ways.
+    pub(super) fn scenario_name(&self, name: &str, repair: bool) -> String {
+        let same = self.scenarios.iter().filter(|other| other.name == name);
+        match (same.count() > 1, repair) {
+            (false, _) => name.to_owned(),
+            (true, true) => format!("{name}, repaired"),
+            (true, false) => format!("{name}, unrepaired"),
+        }
+    }
 }
