@@ -7,14 +7,7 @@ use std::process::Command;
 fn crates(features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--package", "tidegate", "--edges", "normal"])
-        .args([
-            "--prefix",
-            "none",
-            "--format",
-            "{p}",
-            "--locked",
-            "--offline",
-        ])
+        .args(["--prefix", "none", "--format", "{p}", "--locked"])
         .args(features)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
