@@ -9,7 +9,8 @@
 //! - in it the line `log:read(now)` becomes the body of the method in a block of its own, which
 //!   works because a call passes variables that are named as the parameters are;
 //! - `log.used` becomes the local variable `used_1`, by the object's number; and what the shape
-//!   alone says, `log.key` for one, a constant ([`constant`] has them all).
+//!   alone says, `log.key` or `first_request` for two, a constant ([`constant`] and [`word`] have
+//!   them all).
 //!
 //! Never reads anything but its own files: a text is a constant of the build.
 
@@ -41,40 +42,43 @@ pub(super) fn compose(operation: Operation, layout: &Layout) -> String {
         Operation::Replay => (REPLAY, ""),
     };
     let only_logs = layout.logs().len() == layout.algorithms().len() && !layout.is_recorded();
+    let mut text = format!("#!lua{flags}\nlocal call, KEYS, ARGV = redis.call, KEYS, ARGV\n");
+    if only_logs && operation == Operation::Charge {
+        // A block of its own: what comes after it has variables that this need not clear.
+        text += &format!("do\n{}end\n", section(layout, &[FAST_PATH]));
+    }
+    let arithmetic = if only_logs { "" } else { ARITHMETIC };
+    text + &section(layout, &[CLOCK, arithmetic, main])
+}
+
+/// Sources that share their variables.
+fn section(layout: &Layout, sources: &[&str]) -> String {
     let mut unroller = Unroller {
         layout,
         text: String::new(),
         fields: BTreeSet::new(),
     };
-    if only_logs && operation == Operation::Charge {
-        unroller.unroll(FAST_PATH, None);
+    for source in sources {
+        unroller.unroll(source, None);
     }
-    unroller.unroll(CLOCK, None);
-    if !only_logs {
-        unroller.unroll(ARITHMETIC, None);
-    }
-    unroller.unroll(main, None);
     let fields: Vec<String> = unroller.fields.into_iter().collect();
-    let fields = match fields.is_empty() {
-        true => String::new(),
-        false => format!("local {}\n", fields.join(", ")),
-    };
-    format!("#!lua{flags}\n{}{fields}{}", head(layout), unroller.text)
+    match fields.is_empty() {
+        true => unroller.text,
+        false => format!("local {}\n{}", fields.join(", "), unroller.text),
+    }
 }
 
 /// What all of a script may need to know of its shape.
-fn head(layout: &Layout) -> String {
-    format!(
-        "local call, KEYS, ARGV = redis.call, KEYS, ARGV\n\
-         local ceiling_count, first_request, first_companion = {}, {}, {}\n\
-         local has_logs, has_record, note_format = {}, {}, '<d{}'\n",
-        layout.algorithms().len(),
-        layout.first_arg(layout.parts().len()),
-        layout.companion(0),
-        !layout.logs().is_empty(),
-        layout.is_recorded(),
-        "dd".repeat(layout.algorithms().len()),
-    )
+fn word(layout: &Layout, word: &str) -> Option<String> {
+    Some(match word {
+        "ceiling_count" => layout.algorithms().len().to_string(),
+        "first_request" => layout.first_arg(layout.parts().len()).to_string(),
+        "first_companion" => layout.companion(0).to_string(),
+        "has_logs" => (!layout.logs().is_empty()).to_string(),
+        "has_record" => layout.is_recorded().to_string(),
+        "note_format" => format!("'<d{}'", "dd".repeat(layout.algorithms().len())),
+        _ => return None,
+    })
 }
 
 /// A field that the shape alone decides.
@@ -171,28 +175,32 @@ impl Unroller<'_> {
         Some((method(*algorithm, call)?, part))
     }
 
-    /// Adds a line, the object's fields in it as variables or constants.
+    /// Adds a line, word by word: an object's fields in it as variables or constants.
     fn line(&mut self, line: &str, object: Option<(&str, usize)>) {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut rest = line;
-        while let Some((name, part)) = object {
-            let Some((before, after)) = rest.split_once(&format!("{name}.")) else {
-                break;
-            };
+        while let Some(at) = rest.find(is_part) {
+            let (before, from) = rest.split_at(at);
+            let (name, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
             self.text.push_str(before);
             rest = after;
-            if before.ends_with(is_word) {
-                self.text.push_str(&format!("{name}."));
+            let field = object.filter(|(object, _)| *object == name);
+            if let (Some((_, part)), Some(fields)) = (field, after.strip_prefix('.')) {
+                let end = fields.find(|c| !is_part(c)).unwrap_or(fields.len());
+                let (field, after) = fields.split_at(end);
+                rest = after;
+                let variable = constant(self.layout, part, field).unwrap_or_else(|| {
+                    let variable = format!("{field}_{}", part + 1);
+                    self.fields.insert(variable.clone());
+                    variable
+                });
+                self.text.push_str(&variable);
                 continue;
             }
-            let (field, after) = after.split_at(after.find(|c| !is_word(c)).unwrap_or(after.len()));
-            rest = after;
-            let variable = constant(self.layout, part, field).unwrap_or_else(|| {
-                let variable = format!("{field}_{}", part + 1);
-                self.fields.insert(variable.clone());
-                variable
-            });
-            self.text.push_str(&variable);
+            match word(self.layout, name) {
+                Some(constant) => self.text.push_str(&constant),
+                None => self.text.push_str(name),
+            }
         }
         self.text.push_str(rest);
         self.text.push('\n');
