@@ -32,7 +32,7 @@ async fn the_one_that_went_alone_leaves_no_charge_and_stops_nobody() {
     tokio::time::sleep(50 * MS).await;
     assert_eq!(world.executed().len(), 2, "it was sent, so it was charged");
     assert_eq!(world.used(&check("a")).await, [1], "and given back");
-    assert_eq!(world.node().stats().cancelled_refunded, 1);
+    assert_eq!(world.node().stats().unused_refunded, 1);
     assert!(
         start(world.node(), check("a")).await.unwrap(),
         "the lane goes on"
@@ -127,7 +127,7 @@ async fn what_no_log_holds_stays_charged_and_is_counted() {
     settle().await;
     gone.abort();
     tokio::time::sleep(50 * MS).await;
-    assert_eq!(world.node().stats().cancelled_kept, 1);
+    assert_eq!(world.node().stats().unused_kept, 1);
     assert_eq!(
         world.used(&check("a")).await,
         [1],
@@ -166,6 +166,6 @@ async fn a_storm_of_cancellations_leaves_exactly_what_was_admitted() {
     tokio::time::sleep(200 * MS).await;
     assert_eq!(world.used(&check("a")).await, [admitted]);
     let stats = world.node().stats();
-    assert!(cancelled > 50 && stats.cancelled_refunded > 5, "{stats:?}");
+    assert!(cancelled > 50 && stats.unused_refunded > 5, "{stats:?}");
     assert_eq!(stats.waiting, 0);
 }

@@ -257,3 +257,25 @@ async fn no_lease_without_a_log_for_every_ceiling_or_when_switched_off() {
         assert_eq!(world.node().stats().leases_granted, 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_full_lane_and_a_lease_ride_in_one_call() {
+    let world = World::one(leased(global("1000000/min"), 100, 100));
+    world.node().weather(|w| w.delay = MS);
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..1_000 {
+        let limiter = world.node().limiter.clone();
+        asking.spawn(async move {
+            let mut degraded = 0;
+            for _ in 0..60 {
+                let decision = limiter.check(&check("hot")).await.unwrap();
+                degraded += usize::from(decision.facts().degraded);
+                tokio::time::sleep(MS).await;
+            }
+            degraded
+        });
+    }
+    let degraded: usize = asking.join_all().await.into_iter().sum();
+    assert!(world.executed().iter().any(|e| e.is_lease), "leases ride");
+    assert_eq!(degraded, 0);
+}

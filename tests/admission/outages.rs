@@ -255,3 +255,67 @@ async fn a_flood_on_a_silent_shard_is_answered_by_the_deadline() {
         assert!(answered.duration_since(begun) <= DEADLINE);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_denied_without_an_answer_is_given_back_when_the_store_answers() {
+    let world = world(OnOutage::Deny);
+    let node = world.node();
+    node.weather(|w| (w.is_cut, w.loses_answers) = (false, true));
+    for _ in 0..4 {
+        let decision = node.check(&check("a")).await;
+        assert!(!decision.is_admitted() && decision.facts().degraded);
+    }
+    let charged = world.executed().iter().filter(|e| e.is_admitted).count();
+    assert!(charged > 0, "the store charged what it could not tell of");
+    assert!(node.stats().refunds_waiting > 0);
+    node.weather(|w| w.loses_answers = false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.used(&check("a")).await, [0]);
+    let stats = node.stats();
+    assert_eq!(
+        (stats.refunds_waiting, stats.unused_refunded > 0),
+        (0, true)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_outage_choice_admitted_stays_charged() {
+    let world = world(OnOutage::Admit);
+    let node = world.node();
+    node.weather(|w| (w.is_cut, w.loses_answers) = (false, true));
+    assert!(node.check(&check("a")).await.is_admitted());
+    node.weather(|w| w.loses_answers = false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.used(&check("a")).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callers_own_id_stays_charged_and_is_admitted_when_it_comes_again() {
+    let world = world(OnOutage::Deny);
+    let node = world.node();
+    node.weather(|w| (w.is_cut, w.loses_answers) = (false, true));
+    let own = check("a").id("order-7");
+    assert!(!node.check(&own).await.is_admitted());
+    node.weather(|w| w.loses_answers = false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(node.check(&own).await.is_admitted());
+    assert_eq!(world.used(&check("a")).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_to_be_given_back_is_bounded_and_the_rest_is_counted() {
+    let mut stage = LocalStage::off();
+    stage.refunds_waiting_max = 3;
+    let world = World::new(&[global("100/min")], 1, &stage);
+    let node = world.node();
+    node.weather(|w| (w.is_cut, w.loses_answers) = (false, true));
+    let mut asked = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let limiter = node.limiter.clone();
+        asked.spawn(async move { limiter.check(&check(&format!("a{n}"))).await.is_ok() });
+    }
+    assert!(asked.join_all().await.into_iter().all(|decided| decided));
+    let stats = node.stats();
+    assert!(stats.refunds_waiting <= 3, "{stats:?}");
+    assert!(stats.unused_kept >= 4, "{stats:?}");
+}

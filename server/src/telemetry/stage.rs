@@ -36,14 +36,14 @@ const COUNTERS: [Figure; 8] = [
         |s| s.lease_units_returned,
     ),
     (
-        "cancelled_charges_refunded",
-        "Charges refunded because their check had been cancelled",
-        |s| s.cancelled_refunded,
+        "unused_charges_refunded",
+        "Charges refunded that no check was admitted by: cancelled, or denied without the store",
+        |s| s.unused_refunded,
     ),
     (
-        "cancelled_charges_kept",
-        "Charges of cancelled checks that could not be refunded: no log holds them by their id",
-        |s| s.cancelled_kept,
+        "unused_charges_kept",
+        "Such charges that could not be refunded: no log holds them by their id, or too many wait",
+        |s| s.unused_kept,
     ),
     (
         "fleet_messages_dropped",
@@ -52,7 +52,12 @@ const COUNTERS: [Figure; 8] = [
     ),
 ];
 
-const GAUGES: [Figure; 3] = [
+const GAUGES: [Figure; 4] = [
+    (
+        "refunds_waiting",
+        "Such charges that wait for their shard to answer",
+        |s| s.refunds_waiting,
+    ),
     ("lane_waiting", "Checks that wait in lanes", |s| s.waiting),
     (
         "subjects_held",

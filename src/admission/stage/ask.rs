@@ -14,13 +14,13 @@ use super::counters::OutageReason;
 use super::dispatch::{Dispatcher, spawn};
 use super::drain::drain;
 use super::lane::Queued;
-use super::pending::{Charge, PendingCheck, Reply};
+use super::pending::{Charge, PendingCheck, Reply, Unanswered};
 use super::target_state::TargetState;
 use super::ticket::{Cancelled, Ticket};
 use crate::admission::answer::Answer;
 use crate::store::Store;
 
-type Call = Pin<Box<dyn Future<Output = Result<Vec<Answer>, OutageReason>> + Send>>;
+type Call = Pin<Box<dyn Future<Output = Result<Vec<Answer>, Unanswered>> + Send>>;
 
 /// Asks the store about `charge`; the outage choice decides when that can't answer in time.
 pub(super) async fn ask<S: Store>(
@@ -60,8 +60,8 @@ pub(super) async fn ask<S: Store>(
     )));
     let answer = lone.finish().await.map(|mut answers| answers.pop());
     answer
-        .and_then(|answer| answer.ok_or(OutageReason::StoreError))
-        .unwrap_or_else(|reason| dispatcher.outage(state, cost, reason))
+        .and_then(|answer| answer.ok_or(Unanswered::unsent(OutageReason::StoreError)))
+        .unwrap_or_else(|why| dispatcher.unanswered(state, &lone.charge, why))
 }
 
 /// A call of one check. Dropped before its end, the call goes on without its caller, and what it
@@ -75,10 +75,10 @@ struct LoneCall<'a, S: Store> {
 }
 
 impl<S: Store> LoneCall<'_, S> {
-    async fn finish(mut self) -> Result<Vec<Answer>, OutageReason> {
+    async fn finish(&mut self) -> Result<Vec<Answer>, Unanswered> {
         let answers = poll_fn(|cx| match &mut self.call {
             Some(call) => call.as_mut().poll(cx),
-            None => Poll::Ready(Err(OutageReason::StoreError)),
+            None => Poll::Ready(Err(Unanswered::unsent(OutageReason::StoreError))),
         })
         .await;
         self.call = None;
@@ -93,14 +93,16 @@ impl<S: Store> Drop for LoneCall<'_, S> {
             return;
         };
         let (dispatcher, state) = (Arc::clone(self.dispatcher), Arc::clone(self.state));
-        let (has_lane, charge) = (self.has_lane, self.charge.clone());
+        let (has_lane, id) = (self.has_lane, self.charge.own_id());
         let lane = EndAlone(Arc::clone(&state), has_lane);
         spawn(async move {
             let _lane = lane;
-            if let Ok(answers) = call.await
-                && answers.iter().any(|a| a.charged)
-            {
-                dispatcher.refund_cancelled(&state, vec![charge]);
+            let (is_unused, may_run_late) = match call.await {
+                Ok(answers) => (answers.iter().any(|a| a.charged), false),
+                Err(why) => (why.may_have_run, true),
+            };
+            if is_unused {
+                dispatcher.give_back_unused(&state, id.into_iter().collect(), may_run_late);
             }
         });
     }
@@ -168,7 +170,7 @@ async fn wait_in_lane<S: Store>(
             }
         }
     };
-    reply.unwrap_or_else(|reason| dispatcher.outage(state, cost, reason))
+    reply.unwrap_or_else(|why| dispatcher.unanswered(state, &place.charge, why))
 }
 
 /// A caller's place in a lane. Dropped before the answer was read, it cancels the check; an answer
@@ -186,11 +188,15 @@ impl<S: Store> Drop for Place<'_, S> {
         if self.has_left {
             return;
         }
-        if let Cancelled::Answered(Ok(answer)) = self.ticket.cancel(false)
-            && answer.charged
-        {
-            let charge = self.charge.clone();
-            self.dispatcher.refund_cancelled(self.state, vec![charge]);
+        let (is_unused, may_run_late) = match self.ticket.cancel(false) {
+            Cancelled::Answered(Ok(answer)) => (answer.charged, false),
+            Cancelled::Answered(Err(why)) => (why.may_have_run, true),
+            Cancelled::Unsent | Cancelled::InFlight => (false, false),
+        };
+        if is_unused {
+            let unused = self.charge.own_id().into_iter().collect();
+            self.dispatcher
+                .give_back_unused(self.state, unused, may_run_late);
         }
     }
 }

@@ -65,10 +65,13 @@ pub struct StageStats {
     pub lease_units_granted: u64,
     /// Units of those that were handed back unspent.
     pub lease_units_returned: u64,
-    /// Charges given back because their check was cancelled.
-    pub cancelled_refunded: u64,
-    /// Charges of cancelled checks that can't be given back: no log holds their id.
-    pub cancelled_kept: u64,
+    /// Charges given back that nobody was admitted by: their check was cancelled, or was denied
+    /// without the store while its call may have run.
+    pub unused_refunded: u64,
+    /// Such charges that can't be given back: no log holds their id, or too many wait.
+    pub unused_kept: u64,
+    /// Such charges that wait for their shard to answer.
+    pub refunds_waiting: u64,
     /// Subjects whose state is held now, of all policies.
     pub subjects: u64,
     /// Nodes that share the ceilings, as far as is known.
@@ -95,8 +98,8 @@ pub(super) struct Counters {
     leases_granted: AtomicU64,
     lease_units_granted: AtomicU64,
     pub lease_units_returned: AtomicU64,
-    pub cancelled_refunded: AtomicU64,
-    pub cancelled_kept: AtomicU64,
+    unused_refunded: AtomicU64,
+    unused_kept: AtomicU64,
 }
 
 impl Default for Counters {
@@ -110,8 +113,8 @@ impl Default for Counters {
             leases_granted: AtomicU64::new(0),
             lease_units_granted: AtomicU64::new(0),
             lease_units_returned: AtomicU64::new(0),
-            cancelled_refunded: AtomicU64::new(0),
-            cancelled_kept: AtomicU64::new(0),
+            unused_refunded: AtomicU64::new(0),
+            unused_kept: AtomicU64::new(0),
         }
     }
 }
@@ -133,6 +136,16 @@ impl Counters {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let sent = &self.checks_in_calls;
         sent.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
+    /// A charge that nobody was admitted by was given back.
+    pub(super) fn charge_refunded(&self) {
+        self.unused_refunded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many such charges can't be given back.
+    pub(super) fn charges_kept(&self, charges: u64) {
+        self.unused_kept.fetch_add(charges, Ordering::Relaxed);
     }
 
     /// A lease of `units` was granted.
@@ -162,8 +175,8 @@ impl Counters {
             leases_granted: get(&self.leases_granted),
             lease_units_granted: get(&self.lease_units_granted),
             lease_units_returned: get(&self.lease_units_returned),
-            cancelled_refunded: get(&self.cancelled_refunded),
-            cancelled_kept: get(&self.cancelled_kept),
+            unused_refunded: get(&self.unused_refunded),
+            unused_kept: get(&self.unused_kept),
             ..StageStats::default()
         }
     }

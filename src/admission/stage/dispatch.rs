@@ -15,11 +15,12 @@ use super::invalidation::{Cause, FleetView, Invalidation};
 use super::lease::LeaseClaim;
 use super::lease_pool::Lease;
 use super::options::LocalStage;
-use super::pending::Charge;
+use super::pending::{Charge, Unanswered};
+use super::refund_queue::RefundQueue;
 use super::target_state::{Asked, TargetState};
 use crate::admission::answer::Answer;
 use crate::admission::calls::Calls;
-use crate::model::{Algorithm, ChargeId, Cost, Micros, OnOutage, Retry, Target, Timestamp};
+use crate::model::{ChargeId, Cost, Micros, OnOutage, Retry, Target, Timestamp};
 use crate::store::{
     CallKind, ChargeRequest, IdOrigin, Outcome, Refunded, Store, StoreError, StoreErrorKind,
 };
@@ -39,6 +40,7 @@ pub(super) struct Dispatcher<S> {
     pub denials: Option<DenialBounds>,
     pub counters: Counters,
     pub breakers: Breakers,
+    pub refunds: RefundQueue,
     nodes_min: u32,
     /// When each reason was last met, in the order of [`OutageReason::ALL`].
     met_us: [AtomicU64; OutageReason::ALL.len()],
@@ -50,6 +52,7 @@ impl<S: Store> Dispatcher<S> {
             denials: DenialBounds::of(&options),
             breakers: Breakers::new(options.breaker),
             counters: Counters::default(),
+            refunds: RefundQueue::default(),
             fleet: Arc::default(),
             met_us: Default::default(),
             calls,
@@ -115,7 +118,7 @@ impl<S: Store> Dispatcher<S> {
         lease: Option<LeaseClaim>,
         permit: Permit,
         deadline: Instant,
-    ) -> Result<Vec<Answer>, OutageReason> {
+    ) -> Result<Vec<Answer>, Unanswered> {
         let sent_at = self.calls.clock.now();
         let lease = lease.map(|claim| (claim, self.calls.ids.next()));
         let epochs = state.epochs();
@@ -129,7 +132,15 @@ impl<S: Store> Dispatcher<S> {
                 for charge in &charges {
                     state.give_back(charge.taken, charge.cost);
                 }
-                return Err(reason(&error));
+                let may_have_run = error.may_have_run;
+                if let (Some((_, id)), true) = (lease, may_have_run) {
+                    self.give_back_unused(&state, vec![id], may_have_run);
+                }
+                let reason = reason(&error);
+                return Err(Unanswered {
+                    reason,
+                    may_have_run,
+                });
             }
         };
         let lease_outcome = outcomes.split_off(charges.len()).pop();
@@ -203,55 +214,45 @@ impl<S: Store> Dispatcher<S> {
         }
         let (dispatcher, state) = (Arc::clone(self), Arc::clone(state));
         spawn(async move {
-            if dispatcher
-                .refund(&state, lease.id.clone(), Some(rest))
-                .await
-            {
+            let refund = dispatcher.refund(&state, lease.id.clone(), Some(rest));
+            if let Some(Refunded::Units(_)) = refund.await {
                 let returned = &dispatcher.counters.lease_units_returned;
                 returned.fetch_add(rest, Ordering::Relaxed);
             }
         });
     }
 
-    /// Gives charges back whose checks were cancelled.
-    pub(super) fn refund_cancelled(
+    /// The outage choice on a check that the store gave no answer to. What it may have charged is
+    /// given back, unless the check is admitted.
+    pub(super) fn unanswered(
         self: &Arc<Self>,
         state: &Arc<TargetState>,
-        mut charges: Vec<Charge>,
-    ) {
-        let counters = &self.counters;
-        // A caller's own id may be known to others who rely on it, so it is the caller's to refund.
-        charges.retain(|c| c.origin != IdOrigin::Caller);
-        if charges.is_empty() {
-            return;
+        charge: &Charge,
+        why: Unanswered,
+    ) -> Answer {
+        let choice = self.outage(state, charge.cost, why.reason);
+        if why.may_have_run && !choice.admitted {
+            self.give_back_unused(state, charge.own_id().into_iter().collect(), true);
         }
-        let mut ceilings = state.target.ceilings.iter();
-        if !ceilings.any(|c| c.algorithm == Algorithm::SlidingLog) {
-            let kept = charges.len() as u64;
-            counters.cancelled_kept.fetch_add(kept, Ordering::Relaxed);
-            return;
-        }
-        let (dispatcher, state) = (Arc::clone(self), Arc::clone(state));
-        spawn(async move {
-            for charge in charges {
-                if dispatcher.refund(&state, charge.id, None).await {
-                    let refunded = &dispatcher.counters.cancelled_refunded;
-                    refunded.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
+        choice
     }
 
-    async fn refund(&self, state: &TargetState, id: ChargeId, cost: Option<Cost>) -> bool {
+    /// Gives back `cost` units of a charge, or all; `None` when the store gave no answer.
+    pub(super) async fn refund(
+        &self,
+        state: &TargetState,
+        id: ChargeId,
+        cost: Option<Cost>,
+    ) -> Option<Refunded> {
         let deadline = self.deadline_at();
         let target = &state.target;
         let refund = self.calls.refund(target, id, cost, deadline.into_std());
-        let Ok(Ok(Refunded::Units(units))) = timeout_at(deadline, refund).await else {
-            return false;
-        };
-        state.refunded(units);
-        self.announce(target, Cause::Refunded(units));
-        true
+        let refunded = timeout_at(deadline, refund).await.ok()?.ok()?;
+        if let Refunded::Units(units) = refunded {
+            state.refunded(units);
+            self.announce(target, Cause::Refunded(units));
+        }
+        Some(refunded)
     }
 
     /// Tells the other nodes not to believe what they remember of `target`'s subject.

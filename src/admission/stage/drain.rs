@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::counters::OutageReason;
 use super::dispatch::Dispatcher;
 use super::local::LocalAnswer;
-use super::pending::PendingCheck;
+use super::pending::{PendingCheck, Unanswered};
 use super::target_state::TargetState;
 use crate::admission::answer::Answer;
-use crate::store::{IdOrigin, Store};
+use crate::store::{IdOrigin, REQUESTS_MAX, Store};
 
 type Batch = Pin<Box<dyn Future<Output = usize> + Send>>;
 
@@ -94,8 +94,11 @@ fn poll_calls(calls: &mut Vec<Batch>, cx: &mut Context<'_>) -> Option<usize> {
 /// Those that waited longest and still wait; what is surely denied by now is answered so and not sent.
 fn next_batch<S: Store>(dispatcher: &Arc<Dispatcher<S>>, state: &TargetState) -> Vec<PendingCheck> {
     let now = dispatcher.calls.clock.now();
+    // A lease may ride along, and a call has room for so many and no more.
+    let room = REQUESTS_MAX - usize::from(state.lease.is_some());
+    let len_max = dispatcher.options.batch_len_max.min(room);
     let mut batch = Vec::new();
-    while batch.len() < dispatcher.options.batch_len_max {
+    while batch.len() < len_max {
         let Some(pending) = state.lane.pop() else {
             break;
         };
@@ -131,21 +134,27 @@ async fn send_batch<S: Store>(
     let count = batch.len();
     match answers(&dispatcher, &state, &batch).await {
         Ok(answers) => {
-            let mut cancelled = Vec::new();
+            let mut unused = Vec::new();
             for (pending, answer) in batch.into_iter().zip(answers) {
                 if let Err((Ok(answer), false)) = pending.ticket.deliver(Ok(answer))
                     && answer.charged
                 {
-                    cancelled.push(pending.charge);
+                    unused.extend(pending.charge.own_id());
                 }
             }
-            dispatcher.refund_cancelled(&state, cancelled);
+            dispatcher.give_back_unused(&state, unused, false);
         }
-        Err(reason) => {
+        Err(why) => {
+            let mut unused = Vec::new();
             for pending in batch {
-                // A caller that cancelled has decided for itself.
-                let _ = pending.ticket.deliver(Err(reason));
+                // A caller that cancelled has decided for itself, and may not keep the charge.
+                if let Err((_, false)) = pending.ticket.deliver(Err(why))
+                    && why.may_have_run
+                {
+                    unused.extend(pending.charge.own_id());
+                }
             }
+            dispatcher.give_back_unused(&state, unused, true);
         }
     }
     count
@@ -155,12 +164,12 @@ async fn answers<S: Store>(
     dispatcher: &Arc<Dispatcher<S>>,
     state: &Arc<TargetState>,
     batch: &[PendingCheck],
-) -> Result<Vec<Answer>, OutageReason> {
+) -> Result<Vec<Answer>, Unanswered> {
     let Some(permit) = dispatcher.permit(state) else {
         for pending in batch {
             state.give_back(pending.charge.taken, pending.charge.cost);
         }
-        return Err(OutageReason::BreakerOpen);
+        return Err(Unanswered::unsent(OutageReason::BreakerOpen));
     };
     // The last deadline: each caller watches its own.
     let deadlines = batch.iter().map(|p| p.deadline);
@@ -192,7 +201,9 @@ impl<S: Store> Drop for Turn<'_, S> {
                 .waiting
                 .fetch_sub(1, Ordering::AcqRel);
             // A caller that cancelled has decided for itself.
-            let _ = pending.ticket.deliver(Err(OutageReason::StoreError));
+            let _ = pending
+                .ticket
+                .deliver(Err(Unanswered::unsent(OutageReason::StoreError)));
         }
     }
 }

@@ -26,6 +26,22 @@ pub struct LocalDecision {
 }
 
 impl LocalDecision {
+    /// Admitted by a lease.
+    pub(super) const fn leased() -> Self {
+        LocalDecision {
+            source: Source::Lease,
+            retry: None,
+        }
+    }
+
+    /// Denied as the store denied it before.
+    pub(super) const fn denied(retry: Option<Retry>) -> Self {
+        LocalDecision {
+            source: Source::DenialCache,
+            retry,
+        }
+    }
+
     /// Whether the check may go on.
     pub const fn is_admitted(&self) -> bool {
         self.retry.is_none()
@@ -71,13 +87,5 @@ impl LocalAnswer {
             }
         }
         Answer::local(self.source, self.retries.longest(), ceilings)
-    }
-
-    /// Without them.
-    pub(super) fn in_short(self) -> LocalDecision {
-        LocalDecision {
-            source: self.source,
-            retry: self.retries.longest(),
-        }
     }
 }

@@ -17,6 +17,7 @@ mod counters;
 mod denial_cache;
 mod dispatch;
 mod drain;
+mod give_back;
 mod invalidation;
 mod lane;
 mod lease;
@@ -27,6 +28,7 @@ mod meter;
 mod node_ceiling;
 mod options;
 mod pending;
+mod refund_queue;
 mod share;
 mod subjects;
 mod sync;
@@ -43,7 +45,7 @@ use self::local::LocalAnswer;
 use self::node_ceiling::Taken;
 use self::pending::Charge;
 use self::subjects::Subjects;
-use self::target_state::{StoreTurn, TargetState};
+use self::target_state::{Retries, StoreTurn, TargetState};
 use self::thread_cache::{Names, ThreadCache};
 use super::answer::{Answer, Request, Resolved};
 use super::calls::Calls;
@@ -144,7 +146,13 @@ impl<S: Store> Stage<S> {
         if request.origin == IdOrigin::Caller {
             return ask(request, Taken::default(), None);
         }
-        if let Some(known) = self.known(state, request.cost, now) {
+        let asked = (request.cost, now);
+        if let Some(known) = self.known(
+            state,
+            asked,
+            LocalAnswer::from_lease,
+            LocalAnswer::remembered,
+        ) {
             return First::Decided(request.decision(known.in_full(state, now)));
         }
         let options = &self.dispatcher.options;
@@ -165,23 +173,29 @@ impl<S: Store> Stage<S> {
         }
     }
 
-    /// What a lease or a remembered denial says to `cost` units. The lease comes first: what is
-    /// charged already may be spent though the store has no more.
-    fn known(&self, state: &Arc<TargetState>, cost: Cost, now: Timestamp) -> Option<LocalAnswer> {
+    /// What a lease or a remembered denial says to `cost` units, in the caller's words. The lease
+    /// comes first: what is charged already may be spent though the store has no more.
+    #[inline]
+    fn known<T>(
+        &self,
+        state: &Arc<TargetState>,
+        (cost, now): (Cost, Timestamp),
+        leased: impl FnOnce(Cost) -> T,
+        denied: impl FnOnce(Retries) -> T,
+    ) -> Option<T> {
         let dispatcher = &self.dispatcher;
-        let answer = match state.lease.as_ref().and_then(|l| l.spend(cost, now)) {
-            Some(spent) => {
-                if spent.is_low {
-                    self.renew_lease(state);
-                }
-                LocalAnswer::from_lease(spent.left)
+        if let Some(lease) = &state.lease
+            && let Some(spent) = lease.spend(cost, now)
+        {
+            if spent.is_low {
+                self.renew_lease(state);
             }
-            None => {
-                LocalAnswer::remembered(state.denied(now, cost, dispatcher.denials.as_ref()?)?)
-            }
-        };
-        dispatcher.counters.answered(answer.source);
-        Some(answer)
+            dispatcher.counters.answered(Source::Lease);
+            return Some(leased(spent.left));
+        }
+        let retries = state.denied(now, cost, dispatcher.denials.as_ref()?)?;
+        dispatcher.counters.answered(Source::DenialCache);
+        Some(denied(retries))
     }
 
     /// Decides `check` if this thread knows its target, and a lease or a remembered denial answers.
@@ -191,9 +205,15 @@ impl<S: Store> Stage<S> {
         }
         let (names, now) = (Names::of(check), self.dispatcher.calls.clock.now());
         let known = self.known_to_threads.look(&names, revision, now, |known| {
-            self.known(&known.state, Request::cost_of(check), now)
+            let asked = (Request::cost_of(check), now);
+            self.known(
+                &known.state,
+                asked,
+                |_| LocalDecision::leased(),
+                |retries| LocalDecision::denied(retries.longest()),
+            )
         });
-        known.flatten().map(LocalAnswer::in_short)
+        known.flatten()
     }
 
     /// Asks the store, and decides by the policy's outage choice when it can't answer in time.
@@ -305,6 +325,7 @@ impl<S: Store> Stage<S> {
         StageStats {
             subjects: self.subjects.len(),
             nodes: dispatcher.nodes(),
+            refunds_waiting: dispatcher.refunds.len() as u64,
             invalidations_dropped: dispatcher.fleet.dropped(),
             breakers: dispatcher.breakers.states(),
             ..dispatcher.counters.read()

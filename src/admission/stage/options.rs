@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::breaker::BreakerOptions;
 use crate::model::Micros;
+use crate::store::REQUESTS_MAX;
 
 /// What a [`crate::Limiter`] does before it asks a shared store, and how far it goes. Every stage
 /// can be switched off.
@@ -37,13 +38,18 @@ pub struct LocalStage {
     pub lane_waiting_max: usize,
     /// Checks that wait in all lanes together at most.
     pub waiting_max: usize,
-    /// Checks that ride in one call at most (1..=1,000).
+    /// Checks that ride in one call at most (1..=256, which is what a store takes). A lease that is
+    /// asked for along with them takes one place.
     pub batch_len_max: usize,
     /// How long a check waits for the call before its own to end. With a near store that is always
     /// sooner; with a far one it keeps the answer within one round trip.
     pub batch_wait_max: Duration,
     /// Calls of one lane that are out at once, at most (1..=4,096).
     pub lane_calls_max: usize,
+    /// Charges at most that wait to be given back, since nobody was admitted by them: of checks that
+    /// were cancelled, or denied without the store while their call may have run (1..=10,000,000).
+    /// Beyond, they stay charged until their window has passed, and are counted.
+    pub refunds_waiting_max: usize,
     /// The shards' breakers.
     pub breaker: BreakerOptions,
 }
@@ -66,6 +72,7 @@ impl Default for LocalStage {
             batch_len_max: 256,
             batch_wait_max: Duration::from_millis(1),
             lane_calls_max: 128,
+            refunds_waiting_max: 16_384,
             breaker: BreakerOptions::default(),
         }
     }
@@ -120,9 +127,20 @@ impl LocalStage {
                 1_000_000,
             ),
             ("waiting_max", self.waiting_max as u64, 1, 10_000_000),
-            ("batch_len_max", self.batch_len_max as u64, 1, 1_000),
+            (
+                "batch_len_max",
+                self.batch_len_max as u64,
+                1,
+                REQUESTS_MAX as u64,
+            ),
             ("batch_wait_max (us)", wait_us, 1, 1_000_000),
             ("lane_calls_max", self.lane_calls_max as u64, 1, 4_096),
+            (
+                "refunds_waiting_max",
+                self.refunds_waiting_max as u64,
+                1,
+                10_000_000,
+            ),
             (
                 "breaker failures_max",
                 u64::from(self.breaker.failures_max),

@@ -22,6 +22,12 @@ pub(super) struct Charge {
 }
 
 impl Charge {
+    /// Its id, unless that is the caller's: such a one may be known to others who rely on it, so it is
+    /// the caller's to ask for again or to refund.
+    pub(super) fn own_id(&self) -> Option<ChargeId> {
+        (self.origin != IdOrigin::Caller).then(|| self.id.clone())
+    }
+
     pub(super) fn request(&self) -> ChargeRequest {
         ChargeRequest {
             id: self.id.clone(),
@@ -32,8 +38,26 @@ impl Charge {
     }
 }
 
-/// An answer, or why the store can't give one.
-pub(super) type Reply = Result<Answer, OutageReason>;
+/// Why the store gave no answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    pub reason: OutageReason,
+    /// What was asked may be charged all the same.
+    pub may_have_run: bool,
+}
+
+impl Unanswered {
+    /// For a reason for which it was never sent.
+    pub(super) const fn unsent(reason: OutageReason) -> Self {
+        Unanswered {
+            reason,
+            may_have_run: false,
+        }
+    }
+}
+
+/// An answer, or why the store gave none.
+pub(super) type Reply = Result<Answer, Unanswered>;
 
 /// A check that waits for its call.
 pub(super) struct PendingCheck {

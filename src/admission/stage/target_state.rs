@@ -15,7 +15,7 @@ use super::lease_size::Room;
 use super::node_ceiling::Taken;
 use super::pending::PendingCheck;
 use crate::admission::answer::whole;
-use crate::model::{CeilingStatus, Cost, Micros, Retry, Target, Timestamp};
+use crate::model::{Algorithm, CeilingStatus, Cost, Micros, Retry, Target, Timestamp};
 use crate::store::Outcome;
 
 /// No configuration's number: the state is no more its target's, and who holds it looks for another.
@@ -117,6 +117,7 @@ impl TargetState {
 
     /// The denial of `cost` that is surely the store's: by which ceilings, and for how long. None
     /// when another ceiling may deny it too, and nobody knows for how long.
+    #[inline]
     pub(super) fn denied(
         &self,
         now: Timestamp,
@@ -277,6 +278,14 @@ impl TargetState {
                 None => ceiling.node.give_back(cost),
             }
         }
+    }
+
+    /// The longest window of its sliding logs, which find a charge by its id.
+    pub(super) fn longest_log(&self) -> Option<Micros> {
+        let logs = self.target.ceilings.iter();
+        logs.filter(|ceiling| ceiling.algorithm == Algorithm::SlidingLog)
+            .map(|ceiling| ceiling.quota.window())
+            .max()
     }
 
     /// So many units were given back: what was denied may be admitted now.
