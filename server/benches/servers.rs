@@ -21,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate::model::Policies;
 use tidegate::{Limiter, MemoryStore};
 use tidegate_server::config::Settings;
-use tidegate_server::edge::web::{App, Server, router};
+use tidegate_server::edge::web::{App, Paths, Server, router};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
@@ -61,7 +61,7 @@ fn main() {
 
 /// Requests handed to the router, one after the other.
 async fn direct(requests: u64) {
-    let router = router(Arc::new(app()));
+    let router = router(Arc::new(app()), Paths::All);
     for (name, policy) in ROWS {
         let began = Instant::now();
         for n in 0..requests {

@@ -1,5 +1,7 @@
 //! `tidegate check` and `tidegate peek`: one question, one answer, one exit code.
 
+use std::io::Write as _;
+
 use clap::Args;
 
 use super::args::{DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, StoreArgs, SubjectArgs, cost};
@@ -104,7 +106,7 @@ impl QuestionArgs {
     }
 
     fn ask(&self, check: &Check, operation: Operation) -> Outcome {
-        compose::install_logs(&self.log, "off")?;
+        let _log = compose::install_logs(&self.log, "off")?;
         compose::small_runtime()?.block_on(async {
             let backend = BackendArgs {
                 server: &self.server,
@@ -134,7 +136,8 @@ impl QuestionArgs {
         let forgotten = compose::given(&self.server.server).is_none()
             && compose::given(&self.store.redis).is_none();
         if forgotten && operation == Operation::Check {
-            eprintln!("\nnote: counted in this process only; --server or --redis keep count");
+            let note = "\nnote: counted in this process only; --server or --redis keep count";
+            let _ = writeln!(std::io::stderr(), "{note}");
         }
         Ok(())
     }

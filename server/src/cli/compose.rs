@@ -10,7 +10,7 @@ use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, ServerArgs, Stor
 use super::failure::Failure;
 use super::stage_args::StageArgs;
 use crate::config::{Config, Secret};
-use crate::telemetry::logs::{self, LogError};
+use crate::telemetry::logs::{self, Log, LogError};
 use tidegate::config::ConfigError;
 use tidegate::limiter::BuildError;
 use tidegate::model::Policies;
@@ -197,7 +197,7 @@ pub(super) fn shared_store_needed(
 }
 
 /// Sends logs to standard error: at the level given, else at RUST_LOG's, else at `default`.
-pub(super) fn install_logs(args: &LogArgs, default: &str) -> Result<(), Failure> {
+pub(super) fn install_logs(args: &LogArgs, default: &str) -> Result<Log, Failure> {
     let from_system = std::env::var("RUST_LOG").ok();
     let level = given(&args.log_level).or(given(&from_system));
     logs::install(args.log, level.unwrap_or(default)).map_err(|error| match error {

@@ -68,7 +68,7 @@ pub(super) struct RefundArgs {
 
 /// Gives back.
 pub(super) fn run(args: &RefundArgs) -> Outcome {
-    compose::install_logs(&args.log, "off")?;
+    let _log = compose::install_logs(&args.log, "off")?;
     compose::shared_store_needed("refund", &args.server, &args.store)?;
     compose::small_runtime()?.block_on(async {
         let backend = BackendArgs {

@@ -57,7 +57,7 @@ pub(super) struct ResetArgs {
 
 /// Forgets.
 pub(super) fn run(args: &ResetArgs) -> Outcome {
-    compose::install_logs(&args.log, "off")?;
+    let _log = compose::install_logs(&args.log, "off")?;
     compose::shared_store_needed("reset", &args.server, &args.store)?;
     compose::small_runtime()?.block_on(async {
         let backend = BackendArgs {

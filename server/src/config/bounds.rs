@@ -11,6 +11,8 @@ pub const CONNECTIONS_MAX_MAX: usize = 1_000_000;
 pub const HEAD_BYTES_BOUNDS: (usize, usize) = (1_024, 64 * 1_024);
 /// The shortest and the longest time that a client may be given.
 pub const TIMEOUT_BOUNDS: (Micros, Micros) = (Micros::from_millis(10), Micros::from_secs(3_600));
+/// The shortest and the longest time that a server serves on when it is told to stop.
+pub const DRAIN_BOUNDS: (Micros, Micros) = (Micros::ZERO, Micros::from_secs(3_600));
 
 /// Bounds of the HTTP edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub struct Bounds {
     /// How long a client may take to send a request's body, and to take any of its answer
     /// (`TIMEOUT_BOUNDS`).
     pub body_timeout: Duration,
+    /// How long a server that is told to stop serves on, not ready any more, before it closes its
+    /// listener: until whoever sends it requests has heard of it (zero, or `TIMEOUT_BOUNDS`).
+    pub drain: Duration,
     /// How long requests in flight may take to finish when the server is told to stop
     /// (`TIMEOUT_BOUNDS`).
     pub shutdown_timeout: Duration,
@@ -43,6 +48,7 @@ impl Default for Bounds {
             head_bytes_max: 16 * 1_024,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(10),
+            drain: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(10),
         }
     }

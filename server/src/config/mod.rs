@@ -14,7 +14,7 @@ mod settings;
 
 use std::path::Path;
 
-pub(crate) use bounds::{CONNECTIONS_MAX_MAX, HEAD_BYTES_BOUNDS, TIMEOUT_BOUNDS};
+pub(crate) use bounds::{CONNECTIONS_MAX_MAX, DRAIN_BOUNDS, HEAD_BYTES_BOUNDS, TIMEOUT_BOUNDS};
 pub(crate) use examples::{EXAMPLES, examples_yaml};
 pub(crate) use network::Network;
 pub(crate) use schema::schema_json;

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::bounds::{CONNECTIONS_MAX_MAX, HEAD_BYTES_BOUNDS, TIMEOUT_BOUNDS};
+use super::bounds::{CONNECTIONS_MAX_MAX, DRAIN_BOUNDS, HEAD_BYTES_BOUNDS, TIMEOUT_BOUNDS};
 use super::settings::{
     BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, ErrorBody, HeaderField, IPV6_PREFIX_MAX,
     IPV6_PREFIX_MIN, RateLimitHeaders, Settings, TRUSTED_PROXIES_MAX, XRateLimitReset,
@@ -65,6 +65,8 @@ pub(super) fn settings(section: &mut Section<'_>) -> Settings {
     );
     set(&mut bounds.head_timeout, timeout(section, "head_timeout"));
     set(&mut bounds.body_timeout, timeout(section, "body_timeout"));
+    let drain = section.duration("drain", DRAIN_BOUNDS);
+    set(&mut bounds.drain, drain.map(Duration::from));
     set(
         &mut bounds.shutdown_timeout,
         timeout(section, "shutdown_timeout"),

@@ -91,6 +91,7 @@ server:
   head_bytes_max: 2048
   head_timeout: 3s
   body_timeout: 400ms
+  drain: 20s
   shutdown_timeout: 5s
 "
     ))
@@ -110,6 +111,7 @@ server:
         head_bytes_max: 2_048,
         head_timeout: Duration::from_secs(3),
         body_timeout: Duration::from_millis(400),
+        drain: Duration::from_secs(20),
         shutdown_timeout: Duration::from_secs(5),
     };
     assert_eq!(set.bounds, bounds);
@@ -153,7 +155,7 @@ fn the_schema_takes_what_the_reader_takes_and_refuses_what_is_misshapen() {
         "error_body": "short", "ratelimit_headers": "draft-12", "x_ratelimit_reset": "delta",
         "batch_max": 50, "body_bytes_max": 65536, "connections_max": 7, "in_flight_max": 8,
         "head_bytes_max": 2048, "head_timeout": "3s", "body_timeout": "400ms",
-        "shutdown_timeout": "5s",
+        "drain": "20s", "shutdown_timeout": "5s",
     });
     let file = with_settings(all.clone());
     // JSON is YAML, too.

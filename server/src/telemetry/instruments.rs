@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::stage;
+use super::{logs, stage};
 use tidegate::admission::StageStats;
 use tidegate::model::{Decision, PolicyName, Source};
 use tidegate::store::Readiness;
@@ -210,6 +210,12 @@ impl Instruments {
         let store_ready = ConstGauge::new(i64::from(*readiness == Readiness::Ready));
         let help = "1 while the store can decide, else 0";
         now.register("store_ready", help, store_ready);
+        let lost = ConstCounter::new(logs::lines_lost());
+        now.register(
+            "log_lines_lost",
+            "Log lines that could not be written",
+            lost,
+        );
         stage::register(&mut now, stage.unwrap_or(&StageStats::default()));
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;

@@ -1,9 +1,15 @@
 //! Structured logs on standard error, by `tracing`. Never on standard output: that belongs to
-//! the commands' answers.
+//! the commands' answers. Never waits for whoever reads them: a thread of its own writes, and what
+//! it can't write, or can't keep up with, is lost and counted.
 
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
@@ -71,16 +77,78 @@ pub enum LogError {
     Twice(#[source] tracing_subscriber::util::TryInitError),
 }
 
+/// The most lines that wait for a slow reader; more are lost.
+const LINES_WAITING_MAX: usize = 8_192;
+
+/// How long the end of the process waits for the lines that wait, when some were lost before.
+const LAST_LINES_WAIT: Duration = Duration::from_millis(50);
+
+/// Lines that found no room to wait.
+static LINES_DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Lines that could not be written: a full disk, a reader that is gone.
+static LINES_FAILED: AtomicU64 = AtomicU64::new(0);
+
+/// Log lines of this process that nobody can read.
+pub fn lines_lost() -> u64 {
+    let dropped = LINES_DROPPED.get().map_or(0, ErrorCounter::dropped_lines);
+    LINES_FAILED.load(Ordering::Relaxed) + dropped as u64
+}
+
+/// The process's log. Dropping it writes the lines that still wait.
+#[must_use = "dropped, it writes no more"]
+#[derive(Debug)]
+pub struct Log {
+    writer: Option<WorkerGuard>,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        match self.writer.take() {
+            // The writer would say on standard output that it is stuck, so it isn't waited for.
+            Some(stuck) if lines_lost() > 0 => {
+                std::mem::forget(stuck);
+                std::thread::sleep(LAST_LINES_WAIT);
+            }
+            writer => drop(writer),
+        }
+    }
+}
+
+/// Writes to standard error, and counts the lines that it doesn't take.
+struct CountedStderr;
+
+impl Write for CountedStderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if io::stderr().write_all(line).is_err() {
+            LINES_FAILED.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Sends the process's logs to standard error. `filter` is a level, or targets with levels as in
 /// `info,tidegate_server::edge=debug`.
 ///
 /// # Errors
 /// When the filter can't be read, or the process has a log already.
-pub fn install(format: LogFormat, filter: &str) -> Result<(), LogError> {
-    let colours = std::io::stderr().is_terminal();
-    subscriber(format, filter, colours, std::io::stderr)?
+pub fn install(format: LogFormat, filter: &str) -> Result<Log, LogError> {
+    let colours = io::stderr().is_terminal();
+    let (lines, writer) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LINES_WAITING_MAX)
+        .thread_name("log")
+        .finish(CountedStderr);
+    LINES_DROPPED.get_or_init(|| lines.error_counter());
+    subscriber(format, filter, colours, lines)?
         .try_init()
-        .map_err(LogError::Twice)
+        .map_err(LogError::Twice)?;
+    let writer = Some(writer);
+    Ok(Log { writer })
 }
 
 /// A subscriber that writes lines of `format` to `writer`.
@@ -103,6 +171,8 @@ where
     })?;
     let builder = lines::Subscriber::builder()
         .with_env_filter(filter)
+        // It would be said on standard error, which may be what can't be written.
+        .log_internal_errors(false)
         .with_writer(writer);
     Ok(match format {
         LogFormat::Text => Box::new(builder.with_ansi(colours).finish()),
@@ -113,7 +183,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]

@@ -2,6 +2,7 @@
 
 mod answers;
 mod documents;
+mod hardship;
 mod load;
 mod policies;
 mod redis;

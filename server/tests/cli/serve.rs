@@ -24,13 +24,23 @@ fn knows(served: &Served, policy: &str) -> bool {
 
 #[test]
 fn it_says_what_it_does_and_the_line_to_try_works() {
-    let served = Served::spawn(&["serve", "--listen", "127.0.0.1:0"], &[]);
+    let served = Served::spawn(
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+        ],
+        &[],
+    );
     served.logged("listening");
     let log = served.log();
     for said in [
         "examples, built in",
         "video_top",
         "memory: this process alone counts",
+        "metrics   http://127.0.0.1:",
     ] {
         assert!(log.contains(said), "{log}");
     }
@@ -155,4 +165,26 @@ fn without_its_store_it_starts_says_so_and_connects_when_it_comes() {
     let served = Served::start(&[], &[("TIDEGATE_REDIS", &redis.url())]);
     served.logged("the store is ready");
     assert_eq!(ready(&served), "200");
+}
+
+#[test]
+fn metrics_and_administrators_calls_have_a_listener_of_their_own() {
+    let served = Served::start(&["--admin-listen", "127.0.0.1:0"], &[]);
+    let line = served.logged(r#""message":"listening""#);
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let admin = line["admin_address"].as_str().unwrap();
+    let status = |url: String| {
+        let answer = Command::new("curl")
+            .args(["-s", "-o", "/dev/null", "-w", "%{http_code}", &url])
+            .output()
+            .unwrap();
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    assert_eq!(status(format!("http://{admin}/metrics")), "200");
+    assert_eq!(status(format!("{}/metrics", served.url)), "404");
+    assert_eq!(status(format!("{}/livez", served.url)), "200");
+    // One that is asked for and taken is an error, with the cure.
+    let taken = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", admin];
+    let run = tidegate(&taken).expect(2);
+    assert!(run.err.contains("--admin-listen"), "{run:#?}");
 }

@@ -26,6 +26,10 @@ impl Served {
     /// A server that listens, with its log in JSON.
     pub fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--log", "json"];
+        // Others serve on this machine, too.
+        if !arguments.contains(&"--admin-listen") {
+            all.extend(["--admin-listen", "same"]);
+        }
         all.extend(arguments);
         let mut served = Served::spawn(&all, variables);
         let line = served.logged(r#""message":"listening""#);

@@ -1,6 +1,6 @@
 //! `POST /v1/refund` and `/v1/reset`.
 
-use crate::client::Client;
+use crate::client::{Client, get, post};
 use crate::server::{POLICIES, Server, TOKEN};
 use tidegate_server::config::Secret;
 
@@ -116,4 +116,28 @@ async fn a_reset_forgets_what_was_used() {
     let answer = client.post_with("/v1/reset", &bearer(), body).await;
     assert_eq!((answer.status, answer.text()), (204, ""));
     assert_eq!(client.post("/v1/check", body).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_listener_of_their_own_takes_metrics_and_administrators_calls_from_the_public_one() {
+    let server = Server::start_with_admin(POLICIES).await;
+    let admin = server.admin.unwrap();
+    for path in ["/livez", "/healthz", "/readyz"] {
+        assert_eq!(get(server.address, path, "").await.status, 200, "{path}");
+        assert_eq!(get(admin, path, "").await.status, 200, "{path}");
+    }
+    assert_eq!(get(admin, "/metrics", "").await.status, 200);
+    let elsewhere = get(server.address, "/metrics", "").await;
+    elsewhere.assert_problem(404, "--admin-listen");
+    for path in ["/v1/refund", "/v1/reset"] {
+        post(server.address, path, "{}")
+            .await
+            .assert_problem(404, "--admin-listen");
+        assert_ne!(post(admin, path, "{}").await.status, 404);
+    }
+    let check = r#"{"policy":"plain","subject":"s"}"#;
+    assert_eq!(post(server.address, "/v1/check", check).await.status, 200);
+    post(admin, "/v1/check", check)
+        .await
+        .assert_problem(404, "nothing is at");
 }

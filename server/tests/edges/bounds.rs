@@ -151,17 +151,19 @@ async fn a_connection_too_many_is_told_so_and_closed() {
         assert_eq!(client.get("/healthz", "").await.status, 200);
     }
     let mut third = Client::connect(server.address).await;
-    let refused = third.read().await;
-    assert_eq!(
-        (refused.status, refused.header("retry-after")),
-        (503, Some("1"))
-    );
+    let refused = third.post("/v1/check", PLAIN).await;
+    refused.assert_problem(503, "nothing was charged");
+    assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(third.is_closed().await);
+    // Who watches the server is answered all the same.
+    for path in ["/livez", "/healthz", "/readyz"] {
+        assert_eq!(get(server.address, path, "").await.status, 200, "{path}");
+    }
     let metrics = first.get("/metrics", "").await;
     assert!(
         metrics
             .text()
-            .contains("tidegate_http_connections_shed_total 1\n")
+            .contains("tidegate_http_connections_shed_total 4\n")
     );
     drop(second);
     // The place is free again as soon as the server has seen the end of it.
@@ -218,4 +220,30 @@ async fn who_asks_and_never_reads_is_cut_off() {
         .expect("it is still waited for");
     let metrics = get(server.address, "/metrics", "").await;
     assert!(metrics.text().contains("tidegate_http_connections 1\n"));
+}
+
+#[tokio::test]
+async fn who_holds_every_connection_with_half_a_head_keeps_nobody_from_the_servers_health() {
+    let server = Server::start_with(POLICIES, |s| s.bounds.connections_max = 50).await;
+    let mut half_open = Vec::new();
+    for _ in 0..200 {
+        let mut client = Client::connect(server.address).await;
+        // Those beyond all places are closed at once.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut client.stream, b"GET /healthz HT").await;
+        half_open.push(client);
+    }
+    // Spare places are taken for a second at most.
+    let began = Instant::now();
+    loop {
+        let mut client = Client::connect(server.address).await;
+        let ask = tokio::io::AsyncWriteExt::write_all(
+            &mut client.stream,
+            b"GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n",
+        );
+        if ask.await.is_ok() && client.try_read().await.is_some_and(|a| a.status == 200) {
+            break;
+        }
+        assert!(began.elapsed() < SOON, "nobody was answered");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

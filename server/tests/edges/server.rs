@@ -13,7 +13,7 @@ use tidegate::store::{
     StoreErrorKind,
 };
 use tidegate::{Limiter, MemoryStore};
-use tidegate_server::config::{Config, Settings};
+use tidegate_server::config::{Config, Secret, Settings};
 use tidegate_server::edge::web::{self, App, Ended};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -103,6 +103,8 @@ impl Store for Gate {
 /// A running server. Dropping it ends it.
 pub struct Server {
     pub address: SocketAddr,
+    /// The administrators' listener, where there is one of their own.
+    pub admin: Option<SocketAddr>,
     pub clock: ManualClock,
     pub limiter: Arc<Limiter<Gate>>,
     stop: Option<oneshot::Sender<()>>,
@@ -115,6 +117,16 @@ impl Server {
     }
 
     pub async fn start_with(yaml: &str, set: impl FnOnce(&mut Settings)) -> Self {
+        Server::begin(yaml, set, false).await
+    }
+
+    /// With a listener of its own for administrators.
+    pub async fn start_with_admin(yaml: &str) -> Self {
+        let token = Secret::new(TOKEN).unwrap();
+        Server::begin(yaml, |settings| settings.admin_token = Some(token), true).await
+    }
+
+    async fn begin(yaml: &str, set: impl FnOnce(&mut Settings), own_admin: bool) -> Self {
         let text = format!("version: 1\n{yaml}");
         let config = Config::parse(text).unwrap_or_else(|faults| panic!("{faults}"));
         let mut settings = config.settings;
@@ -136,7 +148,11 @@ impl Server {
         let limiter = Arc::new(limiter);
         let app = App::new(Arc::clone(&limiter), settings, Arc::default());
         let local = "127.0.0.1:0".parse().unwrap();
-        let server = web::Server::bind(local, app).await.unwrap();
+        let mut server = web::Server::bind(local, app).await.unwrap();
+        let admin = match own_admin {
+            true => Some(server.bind_admin(local).await.unwrap()),
+            false => None,
+        };
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {
@@ -144,6 +160,7 @@ impl Server {
         }));
         Server {
             address,
+            admin,
             clock,
             limiter,
             stop: Some(stop),

@@ -11,18 +11,26 @@ use crate::client::{Client, get};
 use crate::server::{POLICIES, Server, TOKEN};
 
 #[tokio::test]
-async fn health_is_the_processs_and_readiness_the_stores() {
+async fn health_is_the_processs_and_readiness_lasts_from_the_stores_first_answer() {
     let server = Server::start(POLICIES).await;
-    for path in ["/healthz", "/readyz"] {
-        assert_eq!(get(server.address, path, "").await.status, 200, "{path}");
-    }
+    let status = async |path| get(server.address, path, "").await.status;
     server.store().away.store(true, Ordering::SeqCst);
-    assert_eq!(get(server.address, "/healthz", "").await.status, 200);
-    get(server.address, "/readyz", "")
-        .await
-        .assert_problem(503, "the store is away");
+    for path in ["/readyz", "/readyz?strict"] {
+        let answer = get(server.address, path, "").await;
+        answer.assert_problem(503, "the store is away");
+    }
     server.store().away.store(false, Ordering::SeqCst);
-    assert_eq!(get(server.address, "/readyz", "").await.status, 200);
+    for path in ["/livez", "/healthz", "/readyz", "/readyz?strict"] {
+        assert_eq!(status(path).await, 200, "{path}");
+    }
+    // From here on the policies' outage choices serve: nobody is sent away.
+    server.store().away.store(true, Ordering::SeqCst);
+    assert_eq!(status("/healthz").await, 200);
+    assert_eq!(status("/readyz").await, 200);
+    for strict in ["/readyz?strict", "/readyz?strict=1", "/readyz?x&strict"] {
+        let answer = get(server.address, strict, "").await;
+        answer.assert_problem(503, "the store is away");
+    }
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ pub(super) struct LoadArgs {
 
 /// Drives and measures.
 pub(super) fn run(args: LoadArgs) -> Outcome {
-    compose::install_logs(&args.log, "off")?;
+    let _log = compose::install_logs(&args.log, "off")?;
     compose::large_runtime()?.block_on(async {
         let backend = BackendArgs {
             server: &args.server,

@@ -18,7 +18,10 @@ pub(super) struct Greeting<'a> {
     pub policies: &'a Policies,
     pub origin: &'a Origin,
     pub store: &'a str,
+    /// Whether refunds and resets are on.
     pub admin: bool,
+    /// Where metrics and administrators' calls are answered.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Greeting<'_> {
@@ -37,6 +40,7 @@ impl Greeting<'_> {
             policies = self.policies.len(),
             source,
             admin = self.admin,
+            admin_address = self.metrics.map(tracing::field::display),
             version = env!("CARGO_PKG_VERSION"),
             "listening"
         );
@@ -54,6 +58,9 @@ impl Greeting<'_> {
         };
         line("policies", self.policies());
         line("store", self.store());
+        if let Some(address) = self.metrics {
+            line("metrics", format!("http://{address}/metrics"));
+        }
         if !self.admin {
             line(
                 "admin",

@@ -4,15 +4,17 @@ mod greeting;
 mod reload;
 mod settings;
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::greeting::Greeting;
 use self::reload::Watch;
-use self::settings::SettingsArgs;
+use self::settings::{AdminListen, SettingsArgs};
 use super::args::{AdminArgs, DeadlineArgs, LogArgs, PolicyArgs, StoreArgs};
 use super::compose::{self, Origin, ProcessLimiter};
 use super::failure::{Exit, Failure};
@@ -21,6 +23,12 @@ use super::stage_args::StageArgs;
 use crate::edge::web::{App, Server};
 use tidegate::limiter::FleetOptions;
 use tidegate::store::Store;
+
+/// Where metrics and administrators' calls are answered unless another address is chosen.
+const ADMIN_ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
+
+/// How long the last line of the log is waited for when the process ends at once.
+const LAST_LINE_WAIT: Duration = Duration::from_millis(50);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +40,8 @@ Examples:
 
 The policy file is read again when it changes and on SIGHUP; one with faults
 changes nothing, and the log names each fault. SIGTERM and SIGINT end the server
-when the requests in flight are answered; a second one ends it at once.
+when the requests in flight are answered; a second one ends it at once. Behind a
+load balancer, --drain 15s or so serves on until it has heard of the end.
 
 Exit codes: 0 ended as told, 2 could not start.";
 
@@ -44,6 +53,13 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_LISTEN", default_value = "127.0.0.1:8080",
           value_parser = settings::listen)]
     listen: SocketAddr,
+
+    /// Where metrics, health and administrators' calls (refund, reset) are answered, away from the
+    /// public listener: ADDRESS:PORT, or `same` to answer them there as well
+    /// [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_ADMIN_LISTEN",
+          value_parser = settings::admin_listen)]
+    admin_listen: Option<AdminListen>,
 
     #[command(flatten)]
     policies: PolicyArgs,
@@ -73,7 +89,7 @@ pub(super) struct ServeArgs {
 
 /// Serves until it is told to stop.
 pub(super) fn run(args: ServeArgs) -> Outcome {
-    compose::install_logs(&args.log, "info")?;
+    let _log = compose::install_logs(&args.log, "info")?;
     compose::large_runtime()?.block_on(serve(args))
 }
 
@@ -87,7 +103,8 @@ async fn serve(args: ServeArgs) -> Outcome {
     let limiter = Arc::new(limiter);
     let admin = settings.admin_token.is_some();
     let app = App::new(Arc::clone(&limiter), settings, Arc::default());
-    let server = listen(args.listen, app).await?;
+    let mut server = listen(args.listen, app).await?;
+    let metrics = listen_for_admin(args.admin_listen, &mut server).await?;
     let policies = limiter.policies();
     let greeting = Greeting {
         address: server.address(),
@@ -95,6 +112,7 @@ async fn serve(args: ServeArgs) -> Outcome {
         origin: &origin,
         store: &compose::store_name(&limiter, &args.store),
         admin,
+        metrics,
     };
     greeting.show(args.log.log);
     let watch = match origin {
@@ -121,18 +139,43 @@ async fn serve(args: ServeArgs) -> Outcome {
 }
 
 async fn listen<S: Store>(address: SocketAddr, app: App<S>) -> Result<Server<S>, Failure> {
-    Server::bind(address, app).await.map_err(|error| {
-        let cause = format!("can't listen on {address}: {error}");
-        match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                Failure::with_cure(cause, "another process is there: choose another --listen")
-            }
-            std::io::ErrorKind::PermissionDenied => {
-                Failure::with_cure(cause, "choose a port from 1024 on as --listen")
-            }
-            _ => Failure::with_cure(cause, "choose an address of this machine as --listen"),
+    let server = Server::bind(address, app).await;
+    server.map_err(|error| no_listener("--listen", address, &error))
+}
+
+/// Where metrics and administrators' calls are answered; `None` when nobody does. That the address
+/// of the default is taken stops no server: a second one on this machine has no use for it.
+async fn listen_for_admin<S: Store>(
+    asked: Option<AdminListen>,
+    server: &mut Server<S>,
+) -> Result<Option<SocketAddr>, Failure> {
+    let address = match asked {
+        Some(AdminListen::Same) => return Ok(Some(server.address())),
+        Some(AdminListen::At(address)) => address,
+        None => ADMIN_ADDRESS,
+    };
+    match server.bind_admin(address).await {
+        Ok(address) => Ok(Some(address)),
+        Err(error) if asked.is_none() && error.kind() == ErrorKind::AddrInUse => {
+            tracing::warn!(
+                %address,
+                cure = "choose another --admin-listen, or `same`",
+                "metrics and administrators' calls are not answered: another process is there"
+            );
+            Ok(None)
         }
-    })
+        Err(error) => Err(no_listener("--admin-listen", address, &error)),
+    }
+}
+
+fn no_listener(flag: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
+    let cause = format!("can't listen on {address}: {error}");
+    let cure = match error.kind() {
+        ErrorKind::AddrInUse => format!("another process is there: choose another {flag}"),
+        ErrorKind::PermissionDenied => format!("choose a port from 1024 on as {flag}"),
+        _ => format!("choose an address of this machine as {flag}"),
+    };
+    Failure::with_cure(cause, cure)
 }
 
 /// The signals that a server heeds. Watched before it listens, so that none is lost.
@@ -161,6 +204,7 @@ async fn told_to_stop(mut terminate: Signal, mut interrupt: Signal) {
     tokio::spawn(async move {
         next_of(&mut terminate, &mut interrupt).await;
         tracing::warn!("told twice: stopping at once");
+        tokio::time::sleep(LAST_LINE_WAIT).await;
         std::process::exit(Exit::Undecided.code().into());
     });
 }

@@ -7,9 +7,9 @@ use clap::Args;
 
 use crate::cli::args::duration;
 use crate::config::{
-    BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, CONNECTIONS_MAX_MAX, ErrorBody,
-    HEAD_BYTES_BOUNDS, HeaderField, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, Network, RateLimitHeaders,
-    Settings, TIMEOUT_BOUNDS, XRateLimitReset,
+    BATCH_MAX_MAX, BODY_BYTES_MAX_MAX, BODY_BYTES_MIN, CONNECTIONS_MAX_MAX, DRAIN_BOUNDS,
+    ErrorBody, HEAD_BYTES_BOUNDS, HeaderField, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN, Network,
+    RateLimitHeaders, Settings, TIMEOUT_BOUNDS, XRateLimitReset,
 };
 use tidegate::model::Micros;
 
@@ -84,6 +84,11 @@ pub(super) struct SettingsArgs {
     #[arg(long, value_name = "TIME", env = "TIDEGATE_BODY_TIMEOUT", value_parser = timeout)]
     body_timeout: Option<Duration>,
 
+    /// How long to serve on when told to stop, not ready any more: until load balancers have heard
+    /// of it [default: 0s]
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", value_parser = drain)]
+    drain: Option<Duration>,
+
     /// How long requests in flight may take to finish at a stop [default: 10s]
     #[arg(long, value_name = "TIME", env = "TIDEGATE_SHUTDOWN_TIMEOUT", value_parser = timeout)]
     shutdown_timeout: Option<Duration>,
@@ -108,6 +113,7 @@ impl SettingsArgs {
         set(&mut bounds.in_flight_max, self.in_flight_max);
         set(&mut bounds.head_timeout, self.head_timeout);
         set(&mut bounds.body_timeout, self.body_timeout);
+        set(&mut bounds.drain, self.drain);
         set(&mut bounds.shutdown_timeout, self.shutdown_timeout);
     }
 }
@@ -142,11 +148,38 @@ fn at_once(text: &str) -> Result<usize, String> {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    let (least, most) = TIMEOUT_BOUNDS;
+    within(text, TIMEOUT_BOUNDS)
+}
+
+fn drain(text: &str) -> Result<Duration, String> {
+    within(text, DRAIN_BOUNDS)
+}
+
+fn within(text: &str, (least, most): (Micros, Micros)) -> Result<Duration, String> {
     let time = duration(text)?;
     match (least..=most).contains(&Micros::from(time)) {
         true => Ok(time),
         false => Err(format!("write a time from {least} s to {most} s")),
+    }
+}
+
+/// Where metrics and administrators' calls are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AdminListen {
+    /// At the public listener.
+    Same,
+    /// At one of their own.
+    At(SocketAddr),
+}
+
+/// Reads an address as [`listen`] does, or `same`.
+pub(super) fn admin_listen(text: &str) -> Result<AdminListen, String> {
+    match text {
+        "same" => Ok(AdminListen::Same),
+        _ => match listen(text) {
+            Ok(address) => Ok(AdminListen::At(address)),
+            Err(cure) => Err(format!("{cure}, or `same` for the public listener")),
+        },
     }
 }
 

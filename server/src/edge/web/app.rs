@@ -14,7 +14,7 @@ use crate::telemetry::{Instruments, SubjectTagger, Throttle};
 use tidegate::Limiter;
 use tidegate::config::nearest;
 use tidegate::limiter::CheckError;
-use tidegate::model::{Decision, Micros};
+use tidegate::model::{Decision, Micros, Source};
 use tidegate::store::{Readiness, Store};
 
 /// A cause that comes often is logged once in this long.
@@ -32,6 +32,8 @@ pub struct App<S> {
     pub(super) shed_log: Throttle,
     store_log: Throttle,
     tagger: SubjectTagger,
+    /// The store has decided once: from then on the policies' outage choices serve without it.
+    started: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -55,6 +57,7 @@ impl<S: Store> App<S> {
             shed_log: Throttle::new(LOG_PERIOD),
             store_log: Throttle::new(LOG_PERIOD),
             tagger: SubjectTagger::default(),
+            started: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
     }
@@ -68,6 +71,9 @@ impl<S: Store> App<S> {
     /// tag only.
     pub(super) fn decided(&self, decision: &Decision, since: Instant) {
         self.instruments.decided(decision, since.elapsed());
+        if decision.facts().source == Source::Store && !self.started.load(Ordering::Relaxed) {
+            self.started.store(true, Ordering::Relaxed);
+        }
         if tracing::enabled!(tracing::Level::DEBUG) {
             let facts = decision.facts();
             tracing::debug!(
@@ -103,12 +109,34 @@ impl<S: Store> App<S> {
         problem
     }
 
-    /// Whether clients should send checks here.
-    pub(super) fn readiness(&self) -> Readiness {
-        if self.stopping.load(Ordering::Relaxed) {
+    /// Counts a connection for which there was no place, and logs it now and then.
+    pub(super) fn connection_shed(&self) {
+        self.instruments.connection_shed();
+        if let Some(before) = self.shed_log.pass(self.limiter.clock().now()) {
+            let max = self.settings.bounds.connections_max;
+            tracing::warn!(max, before, "refused a connection: too many are open");
+        }
+    }
+
+    /// Whether clients should send checks here. A server whose store has answered once stays ready
+    /// without it, by the policies' outage choices: if all servers left at once, an outage of the
+    /// store would be one of the whole service. `strict` asks for the store's own state.
+    pub(super) fn readiness(&self, strict: bool) -> Readiness {
+        if self.is_stopping() {
             return Readiness::NotReady("the server is stopping".to_owned());
         }
-        self.limiter.readiness()
+        let store = self.limiter.readiness();
+        if store == Readiness::Ready {
+            self.started.store(true, Ordering::Relaxed);
+        }
+        match strict || !self.started.load(Ordering::Relaxed) {
+            true => store,
+            false => Readiness::Ready,
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     pub(super) fn stop(&self) {

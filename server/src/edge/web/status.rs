@@ -1,11 +1,11 @@
-//! `GET /healthz`, `/readyz` and `/metrics`. Never shed: who watches a server must reach it when
+//! `GET /livez`, `/healthz`, `/readyz` and `/metrics`. Never shed: who watches a server must reach it when
 //! it has too much to do.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -27,9 +27,12 @@ pub(super) async fn healthz() -> Response {
     response
 }
 
-/// 200 while the store can decide, else 503 with the reason.
-pub(super) async fn readyz<S: Store>(State(app): State<Arc<App<S>>>) -> Response {
-    match app.readiness() {
+/// 200 from the store's first answer on until the server is told to stop, else 503 with the reason.
+/// With `?strict`, also 503 while the store can't decide.
+pub(super) async fn readyz<S: Store>(State(app): State<Arc<App<S>>>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let strict = form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "strict");
+    match app.readiness(strict) {
         Readiness::Ready => {
             let mut response = answer::ok(&Healthy { status: "ready" });
             answer::forbid_storing(response.headers_mut());
