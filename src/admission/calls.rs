@@ -26,6 +26,12 @@ impl<S: Store> Calls<S> {
         Instant::now() + self.deadline
     }
 
+    /// The same, and by `other` at the latest.
+    pub(super) fn deadline_by(&self, other: Option<Instant>) -> Instant {
+        let own = self.deadline_at();
+        other.map_or(own, |other| own.min(other))
+    }
+
     /// Asks for `requests` in one call; an outcome for each, in their order.
     pub(super) async fn charge(
         &self,

@@ -15,6 +15,7 @@ mod stage;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::model::{ChargeId, Check, Decision, OnOutage, Target};
 use crate::store::{CallKind, Refunded, Store, StoreError};
@@ -45,27 +46,31 @@ impl<S: Store> Admission<S> {
     }
 
     /// Decides `check` under the configuration numbered `revision`, and charges it when it is
-    /// admitted. `resolve` is called unless this thread knows the names already.
+    /// admitted; by `deadline`, when that comes before a check's own. `resolve` is called unless this thread knows the names already.
     pub(crate) async fn check<E>(
         &self,
         check: &Check,
         revision: u64,
+        deadline: Option<Instant>,
         resolve: impl FnOnce() -> Result<Resolved, E>,
     ) -> Result<Decision, E> {
         if check.cost == 0 {
-            return Ok(self.check_of_nothing(resolve()?).await);
+            let deadline = self.calls.deadline_by(deadline);
+            return Ok(self.check_of_nothing(resolve()?, deadline).await);
         }
         let (request, answer) = match &self.stage {
             Some(stage) => match stage.first(check, revision, resolve)? {
                 First::Decided(decision) => return Ok(decision),
                 First::Ask(request, held) => {
-                    let answer = stage.ask(&request, held).await;
+                    let answer = stage.ask(&request, held, deadline).await;
                     (request, answer)
                 }
             },
             None => {
                 let (request, target) = resolve()?.parts();
-                let answer = match self.ask(&request, &target, CallKind::Charge).await {
+                let deadline = self.calls.deadline_by(deadline);
+                let asked = self.ask(&request, &target, CallKind::Charge, deadline);
+                let answer = match asked.await {
                     Ok(answer) => answer,
                     Err(_) => by_outage_choice(&target),
                 };
@@ -79,18 +84,19 @@ impl<S: Store> Admission<S> {
     /// nothing, and what it says is the store's own word.
     pub(crate) async fn peek(&self, resolved: Resolved) -> Result<Decision, StoreError> {
         let (request, target) = resolved.parts();
-        let answer = self.ask(&request, &target, CallKind::Peek).await?;
+        let deadline = self.calls.deadline_at();
+        let answer = self
+            .ask(&request, &target, CallKind::Peek, deadline)
+            .await?;
         Ok(request.decision(answer))
     }
 
     /// A peek that is answered without the store, too, as a check is.
-    async fn check_of_nothing(&self, resolved: Resolved) -> Decision {
+    async fn check_of_nothing(&self, resolved: Resolved, deadline: Instant) -> Decision {
         let revision = resolved.revision;
         let (request, target) = resolved.parts();
-        let answer = match (
-            self.ask(&request, &target, CallKind::Peek).await,
-            &self.stage,
-        ) {
+        let asked = self.ask(&request, &target, CallKind::Peek, deadline);
+        let answer = match (asked.await, &self.stage) {
             (Ok(answer), _) => answer,
             (Err(_), Some(stage)) => stage.peek_in_outage(&target, revision),
             (Err(_), None) => by_outage_choice(&target),
@@ -104,14 +110,15 @@ impl<S: Store> Admission<S> {
         request: &Request,
         target: &Arc<Target>,
         kind: CallKind,
+        deadline: Instant,
     ) -> Result<Answer, StoreError> {
         if target.ceilings.is_empty() {
             return Ok(Answer::UNLIMITED);
         }
         let mut charge = request.charge();
         charge.cost = charge.cost.max(1);
-        let (calls, deadline) = (&self.calls, self.calls.deadline_at());
-        let outcome = calls.charge_one(target, charge, kind, deadline).await?;
+        let asked = self.calls.charge_one(target, charge, kind, deadline);
+        let outcome = asked.await?;
         Ok(Answer::by_store(target, &outcome))
     }
 

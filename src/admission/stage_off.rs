@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
+use std::time::Instant;
 
 use super::answer::{Answer, Request, Resolved};
 use crate::model::{Check, Cost, Decision, Target};
@@ -31,7 +32,7 @@ impl<S> Stage<S> {
         match self.never {}
     }
 
-    pub(crate) async fn ask(&self, _: &Request, _: Infallible) -> Answer {
+    pub(crate) async fn ask(&self, _: &Request, _: Infallible, _: Option<Instant>) -> Answer {
         match self.never {}
     }
 

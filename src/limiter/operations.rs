@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
@@ -98,7 +99,27 @@ impl<S: Store> Limiter<S> {
     /// the decision says that it was degraded.
     pub async fn check(&self, check: &Check) -> Result<Decision, CheckError> {
         let resolve = || self.resolve_check(check);
-        self.admission.check(check, self.revision(), resolve).await
+        let revision = self.revision();
+        self.admission.check(check, revision, None, resolve).await
+    }
+
+    /// As [`Limiter::check`], by `deadline` at the latest: what many checks of one request have in
+    /// common. Checks of one subject and region that are begun together ride together, in the order in
+    /// which they are first polled.
+    ///
+    /// # Errors
+    /// As [`Limiter::check`].
+    pub async fn check_by(&self, check: &Check, deadline: Instant) -> Result<Decision, CheckError> {
+        let resolve = || self.resolve_check(check);
+        let (revision, deadline) = (self.revision(), Some(deadline));
+        self.admission
+            .check(check, revision, deadline, resolve)
+            .await
+    }
+
+    /// How long a check may take, store included.
+    pub fn deadline(&self) -> Duration {
+        self.admission.calls().deadline
     }
 
     /// Whether the check would be admitted now; for a cost of 0, whether one unit would. Charges

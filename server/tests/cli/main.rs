@@ -1,6 +1,7 @@
 //! The real binary, as a user's shell runs it: what it prints where, and its exit codes.
 
 mod answers;
+mod batches;
 mod documents;
 mod hardship;
 mod load;

@@ -63,6 +63,11 @@ impl Redis {
     pub fn pause(&self) {
         signal(self.child.id(), "-STOP");
     }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        signal(self.child.id(), "-CONT");
+    }
 }
 
 impl Drop for Redis {

@@ -22,11 +22,13 @@ use crate::store::Store;
 
 type Call = Pin<Box<dyn Future<Output = Result<Vec<Answer>, Unanswered>> + Send>>;
 
-/// Asks the store about `charge`; the outage choice decides when that can't answer in time.
+/// Asks the store about `charge`; the outage choice decides when that can't answer in time, or by
+/// `deadline`.
 pub(super) async fn ask<S: Store>(
     dispatcher: &Arc<Dispatcher<S>>,
     state: &Arc<TargetState>,
     charge: Charge,
+    deadline: Option<std::time::Instant>,
 ) -> Answer {
     let cost = charge.cost;
     let now = dispatcher.calls.clock.now();
@@ -35,7 +37,7 @@ pub(super) async fn ask<S: Store>(
         state.give_back(charge.taken, cost);
         return dispatcher.outage(state, cost, OutageReason::BreakerOpen);
     }
-    let deadline = dispatcher.deadline_at();
+    let deadline = dispatcher.deadline_by(deadline);
     let has_lane = dispatcher.options.lanes;
     if has_lane && !state.lane.try_alone() {
         return wait_in_lane(dispatcher, state, charge, deadline).await;

@@ -63,8 +63,18 @@ impl<S: Store> Dispatcher<S> {
 
     /// When a check that comes now must be answered.
     pub(super) fn deadline_at(&self) -> Instant {
-        let deadline = self.calls.deadline;
-        Instant::now() + deadline.saturating_sub(TIMER_LATENESS.min(deadline / 4))
+        Instant::now() + self.calls.deadline.saturating_sub(self.lateness())
+    }
+
+    /// The same, and by `other` at the latest.
+    pub(super) fn deadline_by(&self, other: Option<std::time::Instant>) -> Instant {
+        let own = self.deadline_at();
+        let other = other.and_then(|other| other.checked_sub(self.lateness()));
+        other.map_or(own, |other| own.min(Instant::from_std(other)))
+    }
+
+    fn lateness(&self) -> Duration {
+        TIMER_LATENESS.min(self.calls.deadline / 4)
     }
 
     /// How many nodes share the ceilings: as many as lived when that was last known, and never

@@ -216,15 +216,21 @@ impl<S: Store> Stage<S> {
         known.flatten()
     }
 
-    /// Asks the store, and decides by the policy's outage choice when it can't answer in time.
-    pub(crate) async fn ask(&self, request: &Request, held: Held) -> Answer {
+    /// Asks the store, and decides by the policy's outage choice when it can't answer in time, or by
+    /// `deadline`.
+    pub(crate) async fn ask(
+        &self,
+        request: &Request,
+        held: Held,
+        deadline: Option<std::time::Instant>,
+    ) -> Answer {
         let charge = Charge {
             id: request.id.clone(),
             origin: request.origin,
             cost: request.cost,
             taken: held.taken,
         };
-        let answer = ask::ask(&self.dispatcher, &held.state, charge).await;
+        let answer = ask::ask(&self.dispatcher, &held.state, charge, deadline).await;
         self.dispatcher.counters.answered(answer.source);
         answer
     }

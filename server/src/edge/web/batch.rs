@@ -1,9 +1,9 @@
-//! `POST /v1/checks`: many checks in one request, answered in their order.
+//! `POST /v1/checks`: many checks in one request, answered in their order and by one deadline.
 //!
-//! Checks of one policy and subject are decided one after the other, as they stand; others run
-//! side by side, up to [`RUNS_AT_ONCE_MAX`]. Never lets one bad entry cost the others their answer.
+//! They are begun in their order, up to [`AT_ONCE_MAX`] at once. Those of one policy, subject and
+//! region meet in its lane and ride together, so they are also decided in that order. Never lets one
+//! bad entry cost the others their answer.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,9 +19,8 @@ use crate::edge::problem::{Problem, ProblemBody};
 use tidegate::model::{Check, Decision};
 use tidegate::store::Store;
 
-/// How many subjects of one batch are at the store at once: enough to hide its distance, and no
-/// more than a batch may take from others.
-const RUNS_AT_ONCE_MAX: usize = 256;
+/// How many checks of one batch are asked at once: a lane has room for them, and for others'.
+const AT_ONCE_MAX: usize = 1_024;
 
 /// The body: its entries stay text until each is read for itself.
 #[derive(Deserialize)]
@@ -126,63 +125,19 @@ async fn decide<S: Store>(
     entries: Vec<Result<Check, Problem>>,
     began: Instant,
 ) -> Vec<Answer> {
-    let mut answers: Vec<Option<Answer>> = Vec::with_capacity(entries.len());
-    let mut checks = Vec::with_capacity(entries.len());
-    for (at, entry) in entries.into_iter().enumerate() {
-        match entry {
-            Ok(check) => {
-                answers.push(None);
-                checks.push((at, check));
-            }
-            Err(problem) => answers.push(Some(Err(problem))),
-        }
-    }
-    let runs = in_order_by_subject(checks)
-        .into_iter()
-        .map(|run| decide_in_order(app, run, began));
-    let mut runs = stream::iter(runs).buffer_unordered(RUNS_AT_ONCE_MAX);
-    while let Some(run) = runs.next().await {
-        for (at, decided) in run {
-            if let Some(answer) = answers.get_mut(at) {
-                *answer = Some(decided);
-            }
-        }
-    }
-    answers.into_iter().flatten().collect()
-}
-
-/// A check and its index in the batch.
-type Indexed = (usize, Check);
-
-/// The checks that share counters, together and in their order.
-fn in_order_by_subject(checks: Vec<Indexed>) -> Vec<Vec<Indexed>> {
-    let mut runs: Vec<Vec<Indexed>> = Vec::new();
-    let mut run_of: HashMap<(String, String), usize> = HashMap::new();
-    for (at, check) in checks {
-        let name = (check.policy.clone(), check.subject.clone());
-        let run = *run_of.entry(name).or_insert(runs.len());
-        match runs.get_mut(run) {
-            Some(run) => run.push((at, check)),
-            None => runs.push(vec![(at, check)]),
-        }
-    }
-    runs
-}
-
-async fn decide_in_order<S: Store>(
-    app: &App<S>,
-    run: Vec<Indexed>,
-    began: Instant,
-) -> Vec<(usize, Answer)> {
-    let mut decided = Vec::with_capacity(run.len());
-    for (at, check) in run {
-        let answer = app.limiter.check(&check).await;
+    let deadline = Instant::now() + app.limiter.deadline();
+    let decide = |entry: Result<Check, Problem>| async move {
+        let answer = app.limiter.check_by(&entry?, deadline).await;
         if let Ok(decision) = &answer {
             app.decided(decision, began);
         }
-        decided.push((at, answer.map_err(|error| app.problem(&error))));
-    }
-    decided
+        answer.map_err(|error| app.problem(&error))
+    };
+    stream::iter(entries)
+        .map(decide)
+        .buffered(AT_ONCE_MAX)
+        .collect()
+        .await
 }
 
 #[cfg(test)]
@@ -222,23 +177,5 @@ mod tests {
             assert!(entries(json.as_bytes(), 3).is_err(), "{json}");
         }
         assert_eq!(entries(br#"{"checks":[]}"#, 3).unwrap().len(), 0);
-    }
-
-    #[test]
-    fn checks_that_share_counters_stay_in_order() {
-        let check = |policy: &str, subject: &str| Check::new(policy, subject);
-        let checks = vec![
-            (0, check("p", "a")),
-            (1, check("p", "b")),
-            (2, check("p", "a").region("us")),
-            (3, check("q", "a")),
-            (4, check("p", "b")),
-        ];
-        let runs = in_order_by_subject(checks);
-        let indexes: Vec<Vec<usize>> = runs
-            .iter()
-            .map(|run| run.iter().map(|(at, _)| *at).collect())
-            .collect();
-        assert_eq!(indexes, [vec![0, 2], vec![1, 4], vec![3]]);
     }
 }
